@@ -1,0 +1,8 @@
+//! Stateful stream processing in Rust: plain functions bound between topics, caches, proxies and any `Stream`.
+
+pub mod codec;
+mod error;
+mod message;
+
+pub use error::{BoxError, Error, Kind, Result};
+pub use message::{Header, Headers, Message, Timestamp};
