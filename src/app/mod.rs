@@ -1,0 +1,187 @@
+//! An app: handlers, what they may ask for, and how it is run.
+
+pub mod bind;
+mod graph;
+mod registry;
+mod report;
+mod run;
+mod shutdown;
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bind::{Builder, Called, HandlerOptions};
+use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+pub use registry::{Registered, stream};
+pub use report::{Health, LaneHealth, SourceHealth, SourceTotals, State, Stats};
+pub use run::{Run, RunHandle, Signals};
+
+use crate::conf::Conf;
+use crate::error::Result;
+use crate::flow::UnitCx;
+use crate::handler::{Handler, Outputs};
+use crate::sink::IntoSinks;
+use crate::source::IntoSource;
+
+type Bind = Box<dyn FnOnce(&mut Builder<'_>, HandlerOptions) -> Result<()> + Send>;
+type Beside = Box<dyn FnOnce(CancellationToken) -> BoxFuture<'static, Result<()>> + Send>;
+type ExitHook = Box<dyn FnOnce() -> BoxFuture<'static, Result<()>> + Send>;
+
+/// Handlers and how to run them; `#[handle]` and [`stream()`] make one of everything that is declared, this is for the
+/// rest.
+///
+/// ```
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(async {
+/// App::new()
+///     .handle(stream::iter(1..=3), |n: u32| n * n, print)
+///     .run()
+///     .await
+/// # }).unwrap();
+/// ```
+#[must_use = "an app does nothing until it is run"]
+#[derive(Default)]
+pub struct App {
+    bindings: Vec<(HandlerOptions, Bind)>,
+    conf: Option<Conf>,
+    exts: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+    beside: Vec<Beside>,
+    exit_hooks: Vec<ExitHook>,
+    drain_timeout: Option<Duration>,
+    signals: Signals,
+}
+
+impl App {
+    /// An app without handlers.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Binds a handler: every message of `source` goes to `handler`, and each of its outputs to all `sinks` (one sink,
+    /// a tuple or an array of sinks, or `()`). Handlers of one source get each message in the order of these calls.
+    pub fn handle<S, MS, F, MF, K, MK>(mut self, source: S, handler: F, sinks: K) -> Self
+    where
+        S: IntoSource<MS> + Send + 'static,
+        MS: 'static,
+        F: Handler<S::Item, MF>,
+        MF: 'static,
+        K: IntoSinks<<F::Out as Outputs>::Item, MK> + Send + 'static,
+        MK: 'static,
+    {
+        let bind = move |builder: &mut Builder<'_>, options: HandlerOptions| {
+            let prepared = F::prepare(builder.env(), &Arc::from(options.name.as_str()))?;
+            let mut binding = builder.sinks();
+            let sinks = sinks.into_sinks(&mut binding)?;
+            let call = move |item: S::Item, unit: &UnitCx| handler.call(&prepared, item, unit);
+            Called { sources: bind::from(source), call, sinks }.bind(builder, options, binding)
+        };
+        let options = HandlerOptions::new(short_name(std::any::type_name::<F>()), String::new());
+        self.bindings.push((options, Box::new(bind)));
+        self
+    }
+
+    /// Names the handler bound last, for errors, logs and counters.
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.change_last(|options| options.name = name.into())
+    }
+
+    /// How long one message may take in the handler bound last; beyond it the run ends with
+    /// [`Kind::Timeout`](crate::Kind::Timeout). Default: no limit.
+    pub fn timeout(self, limit: Duration) -> Self {
+        self.change_last(|options| options.timeout = Some(limit))
+    }
+
+    /// Gives the source of the handler bound last `lanes` lanes per partition; order is kept per key. Belongs to the
+    /// source: handlers that disagree are refused. Default 1.
+    pub fn concurrency(self, lanes: usize) -> Self {
+        self.change_last(|options| options.concurrency = lanes)
+    }
+
+    /// By which key the lanes of [`concurrency`](Self::concurrency) are chosen, for sources without keys. `In` is what
+    /// the source gives.
+    pub fn key<In: 'static, Key: std::hash::Hash>(self, key: impl Fn(&In) -> Key + Send + Sync + 'static) -> Self {
+        self.change_last(|options| *options = std::mem::take(options).key(key))
+    }
+
+    fn change_last(mut self, change: impl FnOnce(&mut HandlerOptions)) -> Self {
+        if let Some((options, _)) = self.bindings.last_mut() {
+            change(options);
+        }
+        self
+    }
+
+    /// The configuration to run under. Default: the process-wide one.
+    pub fn conf(mut self, conf: Conf) -> Self {
+        self.conf = Some(conf);
+        self
+    }
+
+    /// Gives `value` to every handler that asks for [`Ext<T>`](crate::Ext).
+    pub fn with<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.exts.insert(TypeId::of::<T>(), Arc::new(value));
+        self
+    }
+
+    /// Runs `task` beside the sources: it is told to stop first and awaited before the sources stop. For an HTTP
+    /// server, say. An error of it ends the run.
+    pub fn beside<F, Fut>(mut self, task: F) -> Self
+    where
+        F: FnOnce(CancellationToken) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.beside.push(Box::new(move |stop| Box::pin(task(stop))));
+        self
+    }
+
+    /// Called at the very end, after the stores are closed. All hooks run, whatever fails.
+    pub fn on_exit<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: FnOnce() -> Fut + Send + 'static,
+        Fut: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.exit_hooks.push(Box::new(move || Box::pin(hook())));
+        self
+    }
+
+    /// How long a shutdown may drain what is in flight; what exceeds it is not committed. Default `drain.timeout`,
+    /// 30 s.
+    pub fn drain_timeout(mut self, limit: Duration) -> Self {
+        self.drain_timeout = Some(limit);
+        self
+    }
+
+    /// Which signals end the run. Default: SIGINT and SIGTERM drain, a second one ends at once.
+    pub fn signals(mut self, signals: Signals) -> Self {
+        self.signals = signals;
+        self
+    }
+
+    /// The run, to be awaited.
+    pub fn run(self) -> Run {
+        Run::new(self)
+    }
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.bindings.iter().map(|(options, _)| &options.name).collect();
+        f.debug_struct("App").field("handlers", &names).finish_non_exhaustive()
+    }
+}
+
+/// The last part of a path, with a closure's place kept.
+fn short_name(path: &str) -> String {
+    let without_generics = path.split('<').next().unwrap_or(path);
+    let mut parts = without_generics.rsplit("::");
+    match (parts.next(), parts.next()) {
+        (Some("{{closure}}"), Some(parent)) => format!("closure in {parent}"),
+        (Some(last), _) => last.to_owned(),
+        _ => path.to_owned(),
+    }
+}

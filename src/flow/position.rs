@@ -1,0 +1,11 @@
+//! A partition and the offset to read next.
+
+use std::sync::Arc;
+
+/// Where reading goes on: `next` is the first offset that is not done, as Kafka's committed offsets are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub next: i64,
+}

@@ -1,0 +1,370 @@
+//! The ack ring: which units of a lane are still held open by a sink, and how far the lane is done without a gap.
+//!
+//! A lane numbers its units densely. Each unit that a pipelined sink holds open has a counter of outstanding guards in
+//! its slot; a unit that nobody holds never touches the ring. The ring's length is the bound of units in flight. Only
+//! the lane (its [`Tracker`]) moves the watermark; guards only count down. Rings are leaked and pooled, so that a
+//! guard is a plain reference and a number, and an acknowledgement that comes after its lane has gone meets a ring that
+//! nobody else uses yet.
+
+use std::task::Context;
+
+use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence};
+use crate::error::{Error, Kind};
+
+/// Set in a slot when one of its guards failed: such a slot never becomes zero again.
+const FAILED: u32 = 1 << 31;
+/// No slot is watched by the lane.
+const NONE: u32 = u32::MAX;
+
+pub(crate) struct Ring {
+    slots: Box<[AtomicU32]>,
+    /// The slot whose completion wakes the lane.
+    watched: AtomicU32,
+    has_failed: AtomicBool,
+    errors: Mutex<Option<Error>>,
+    owner: AtomicWaker,
+    /// Its place in the table of all rings, which lets a guard travel as a number.
+    id: u32,
+}
+
+impl Ring {
+    pub(super) fn new(len: u32, id: u32) -> Self {
+        Self {
+            id,
+            slots: (0..len).map(|_| AtomicU32::new(0)).collect(),
+            watched: AtomicU32::new(NONE),
+            has_failed: AtomicBool::new(false),
+            errors: Mutex::new(None),
+            owner: AtomicWaker::new(),
+        }
+    }
+
+    fn slot(&self, slot: u32) -> &AtomicU32 {
+        #[expect(clippy::indexing_slicing, reason = "slots are made by `Tracker::slot`, modulo the length")]
+        &self.slots[slot as usize]
+    }
+
+    fn complete(&self, slot: u32) {
+        if self.slot(slot).fetch_sub(1, Ordering::AcqRel) == 1 {
+            // Paired with the fence in `Tracker::watch`: either this sees the watch or the lane sees the zero.
+            fence(Ordering::SeqCst);
+            if self.watched.load(Ordering::Relaxed) == slot {
+                self.watched.store(NONE, Ordering::Relaxed);
+                self.owner.wake();
+            }
+        }
+    }
+
+    fn fail(&self, slot: u32, error: Error) {
+        self.slot(slot).fetch_or(FAILED, Ordering::AcqRel);
+        if let Ok(mut first) = self.errors.lock() {
+            first.get_or_insert(error);
+        }
+        self.has_failed.store(true, Ordering::Release);
+        self.slot(slot).fetch_sub(1, Ordering::AcqRel);
+        self.owner.wake();
+    }
+
+    fn is_clear(&self) -> bool {
+        self.slots.iter().all(|slot| slot.load(Ordering::Acquire) & !FAILED == 0)
+    }
+
+    fn reset(&self) {
+        for slot in &self.slots {
+            slot.store(0, Ordering::Relaxed);
+        }
+        self.watched.store(NONE, Ordering::Relaxed);
+        self.has_failed.store(false, Ordering::Relaxed);
+        if let Ok(mut error) = self.errors.lock() {
+            *error = None;
+        }
+        self.owner.take();
+    }
+}
+
+/// Holds one unit of work open: it is not done before every guard of it ended.
+///
+/// A guard ends by [`ok`](Self::ok), by [`fail`](Self::fail), or by being dropped, which counts as abandoned: the unit
+/// is not done and its position is not committed.
+#[must_use = "dropping a guard abandons its unit"]
+pub struct Guard {
+    ring: &'static Ring,
+    slot: u32,
+    ended: bool,
+}
+
+impl Guard {
+    /// This part of the unit is done.
+    pub fn ok(mut self) {
+        self.ended = true;
+        self.ring.complete(self.slot);
+    }
+
+    /// This part of the unit failed for good.
+    pub fn fail(mut self, error: Error) {
+        self.ended = true;
+        self.ring.fail(self.slot, error);
+    }
+
+    /// The guard as a number that a C library can carry; gives it back when its ring is not in the table.
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "only librdkafka carries guards as numbers"))]
+    pub(crate) fn into_raw(mut self) -> std::result::Result<u64, Self> {
+        if self.ring.id == NONE {
+            return Err(self);
+        }
+        self.ended = true;
+        Ok(u64::from(self.ring.id) << 32 | u64::from(self.slot))
+    }
+
+    /// The guard that became `raw`. To be called once for each number.
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "only librdkafka carries guards as numbers"))]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the number")]
+    pub(crate) fn from_raw(raw: u64) -> Option<Self> {
+        let ring = pool::by_id((raw >> 32) as u32)?;
+        Some(Self { ring, slot: raw as u32, ended: false })
+    }
+}
+
+impl Clone for Guard {
+    fn clone(&self) -> Self {
+        self.ring.slot(self.slot).fetch_add(1, Ordering::Relaxed);
+        Self { ring: self.ring, slot: self.slot, ended: false }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.ended {
+            let error = Error::new(Kind::Abandoned, "a message was dropped before all its outputs were acknowledged");
+            self.ring.fail(self.slot, error);
+        }
+    }
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+/// The lane's end of a ring: numbers units, hands out guards, finds how far everything is done.
+pub(crate) struct Tracker {
+    ring: &'static Ring,
+    len: u32,
+    /// The first unit that is not known to be done.
+    low: u64,
+    /// The unit being worked on, or the next one.
+    next: u64,
+}
+
+impl Tracker {
+    /// A tracker for at most `max_in_flight` units, rounded up to a power of two.
+    pub(crate) fn new(max_in_flight: u32) -> Self {
+        let len = max_in_flight.clamp(1, 1 << 20).next_power_of_two();
+        Self { ring: pool::take(len), len, low: 0, next: 0 }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "masked by a length below 2^21")]
+    fn slot(&self, seq: u64) -> u32 {
+        (seq & u64::from(self.len - 1)) as u32
+    }
+
+    /// Index of a unit in arrays as long as the ring.
+    pub(crate) fn index(&self, seq: u64) -> usize {
+        self.slot(seq) as usize
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// The first unit that is not known to be done; all before it are.
+    pub(crate) fn low(&self) -> u64 {
+        self.low
+    }
+
+    /// The unit being worked on, or the next one to be.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether another unit may begin, after a look at what is done if it seems not.
+    #[inline]
+    pub(crate) fn has_room(&mut self) -> bool {
+        if self.next - self.low < u64::from(self.len) {
+            return true;
+        }
+        self.scan();
+        self.next - self.low < u64::from(self.len)
+    }
+
+    /// Whether every unit that ended is done.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.scan();
+        self.low == self.next
+    }
+
+    /// A guard on the unit being worked on.
+    #[inline]
+    pub(crate) fn guard(&mut self) -> Guard {
+        let slot = self.slot(self.next);
+        self.ring.slot(slot).fetch_add(1, Ordering::Relaxed);
+        Guard { ring: self.ring, slot, ended: false }
+    }
+
+    /// The unit being worked on ended: from here on only its guards hold it open.
+    #[inline]
+    pub(crate) fn end_unit(&mut self) {
+        self.next += 1;
+    }
+
+    /// Moves the watermark over everything that is done; returns it.
+    pub(crate) fn scan(&mut self) -> u64 {
+        while self.low < self.next && self.ring.slot(self.slot(self.low)).load(Ordering::Acquire) == 0 {
+            self.low += 1;
+        }
+        self.low
+    }
+
+    /// Asks to be woken when the lane can go on: with `last`, when the newest open unit is done, otherwise the oldest.
+    /// Returns false when something moved meanwhile and the lane should look again instead of waiting.
+    pub(crate) fn watch(&mut self, cx: &Context<'_>, last: bool) -> bool {
+        self.ring.owner.register(cx.waker());
+        let before = self.low;
+        self.scan();
+        if self.low == self.next {
+            return before == self.low;
+        }
+        let open = |seq: &u64| self.ring.slot(self.slot(*seq)).load(Ordering::Acquire) != 0;
+        let seq = if last { (self.low..self.next).rev().find(open) } else { Some(self.low) };
+        let Some(seq) = seq else { return false };
+        let slot = self.slot(seq);
+        self.ring.watched.store(slot, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.ring.slot(slot).load(Ordering::Acquire) != 0 && before == self.low
+    }
+
+    /// The error of a guard that failed, once.
+    #[inline]
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        if !self.ring.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.ring.errors.lock().ok().and_then(|mut error| error.take())
+    }
+}
+
+impl Drop for Tracker {
+    fn drop(&mut self) {
+        pool::give_back(self.len, self.ring);
+    }
+}
+
+/// Rings that no lane uses, by length, and the table of all. A ring that still has guards waits until they ended.
+mod pool {
+    use super::{NONE, Ring};
+    use std::sync::{Mutex, OnceLock, PoisonError};
+
+    /// Rings beyond this many still work, but their guards cannot travel as numbers.
+    const TABLE_LEN: usize = 16_384;
+
+    static TABLE: [OnceLock<&'static Ring>; TABLE_LEN] = [const { OnceLock::new() }; TABLE_LEN];
+    static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), made: 0 });
+
+    struct Pool {
+        free: Vec<(u32, &'static Ring)>,
+        made: u32,
+    }
+
+    pub(super) fn take(len: u32) -> &'static Ring {
+        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = pool.free.iter().position(|(own, ring)| *own == len && ring.is_clear());
+        if let Some(at) = found {
+            let (_, ring) = pool.free.swap_remove(at);
+            ring.reset();
+            return ring;
+        }
+        let place = TABLE.get(pool.made as usize);
+        let id = if place.is_some() { pool.made } else { NONE };
+        pool.made = pool.made.saturating_add(1);
+        let ring: &'static Ring = Box::leak(Box::new(Ring::new(len, id)));
+        if let Some(place) = place {
+            place.get_or_init(|| ring);
+        }
+        ring
+    }
+
+    pub(super) fn give_back(len: u32, ring: &'static Ring) {
+        POOL.lock().unwrap_or_else(PoisonError::into_inner).free.push((len, ring));
+    }
+
+    pub(super) fn by_id(id: u32) -> Option<&'static Ring> {
+        TABLE.get(id as usize)?.get().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_that_nobody_holds_is_done_when_it_ends() {
+        let mut tracker = Tracker::new(4);
+        tracker.end_unit();
+        tracker.end_unit();
+        assert_eq!(tracker.scan(), 2);
+    }
+
+    #[test]
+    fn the_watermark_never_passes_an_open_unit() {
+        let mut tracker = Tracker::new(4);
+        let guards: Vec<_> = (0..3)
+            .map(|_| {
+                let guard = tracker.guard();
+                tracker.end_unit();
+                guard
+            })
+            .collect();
+        let mut guards = guards.into_iter();
+        let first = guards.next();
+        guards.for_each(Guard::ok);
+        assert_eq!(tracker.scan(), 0);
+        first.into_iter().for_each(Guard::ok);
+        assert_eq!(tracker.scan(), 3);
+    }
+
+    #[test]
+    fn a_full_ring_has_no_room_until_the_oldest_is_done() {
+        let mut tracker = Tracker::new(2);
+        let first = tracker.guard();
+        tracker.end_unit();
+        tracker.end_unit();
+        assert!(!tracker.has_room());
+        first.ok();
+        assert!(tracker.has_room());
+    }
+
+    #[test]
+    fn a_dropped_guard_is_a_failure_and_holds_the_watermark() {
+        let mut tracker = Tracker::new(2);
+        drop(tracker.guard());
+        tracker.end_unit();
+        assert_eq!(tracker.scan(), 0);
+        assert_eq!(tracker.take_failure().map(|error| error.kind()), Some(Kind::Abandoned));
+    }
+
+    #[test]
+    fn an_ack_that_comes_after_its_lane_has_gone_does_not_touch_another() {
+        let mut old = Tracker::new(64);
+        let late = old.guard();
+        old.end_unit();
+        drop(old);
+        let mut new = Tracker::new(64);
+        let held = new.guard();
+        new.end_unit();
+        late.ok();
+        assert_eq!(new.scan(), 0);
+        held.ok();
+        assert_eq!(new.scan(), 1);
+    }
+}

@@ -1,0 +1,157 @@
+//! One handler with its sinks, as a lane drives it: begin a message, go on with it, end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::UnitCx;
+use crate::error::Result;
+
+/// A handler and everything behind it, for one lane.
+///
+/// A stage is not a future: it keeps one pinned place for whatever it waits for, which every message reuses.
+pub trait Stage<In>: Send {
+    /// Begins one message. `Ready`: finished, all outputs were accepted by the sinks. `Pending`: [`resume`](Self::resume)
+    /// goes on with it; the stage has taken `input`.
+    fn start(self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>>;
+
+    /// Goes on with the message that is in hand.
+    fn resume(self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>>;
+
+    /// The source has ended: whatever the stage still holds back comes out.
+    fn finish(self: Pin<&mut Self>, _unit: &mut UnitCx, _cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Lets a stage act between two messages (a pipe with a timer of its own); `Pending` when there is nothing to do.
+    fn idle(self: Pin<&mut Self>, _unit: &mut UnitCx, _cx: &mut Context<'_>) -> Poll<Result<()>> {
+        Poll::Pending
+    }
+
+    /// Whether it takes no more messages (its pipe ended).
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
+/// A stage behind a pointer.
+pub(crate) type BoxStage<In> = Pin<Box<dyn Stage<In>>>;
+
+/// Makes the stage of one handler anew for each lane.
+pub(crate) type StageFactory<In> = Arc<dyn Fn() -> BoxStage<In> + Send + Sync>;
+
+impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
+    fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        (*self).as_mut().start(input, unit, cx)
+    }
+
+    fn resume(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        (*self).as_mut().resume(unit, cx)
+    }
+
+    fn finish(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        (*self).as_mut().finish(unit, cx)
+    }
+
+    fn idle(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        (*self).as_mut().idle(unit, cx)
+    }
+
+    fn has_ended(&self) -> bool {
+        (**self).has_ended()
+    }
+}
+
+/// All handlers of a shared source: each gets every message, each finished before the next begins.
+pub(crate) struct Stages<In> {
+    list: Vec<BoxStage<In>>,
+    /// The message for the handlers that have not had it yet.
+    input: Option<In>,
+    at: usize,
+    in_hand: bool,
+}
+
+impl<In> Stages<In> {
+    pub(crate) fn new(factories: &[StageFactory<In>]) -> Self {
+        Self { list: factories.iter().map(|make| make()).collect(), input: None, at: 0, in_hand: false }
+    }
+}
+
+impl<In: Clone + Send + Unpin> Stages<In> {
+    fn poll_rest(&mut self, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let count = self.list.len();
+        while let Some(stage) = self.list.get_mut(self.at) {
+            let result = if self.in_hand {
+                ready!(stage.as_mut().resume(unit, cx))
+            } else if stage.has_ended() {
+                Ok(())
+            } else {
+                let last = self.at + 1 == count;
+                let Some(input) = (if last { self.input.take() } else { self.input.clone() }) else { break };
+                self.in_hand = true;
+                ready!(stage.as_mut().start(input, unit, cx))
+            };
+            self.in_hand = false;
+            self.at += 1;
+            result?;
+        }
+        self.input = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_each(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut BoxStage<In>, &mut Context<'_>) -> Poll<Result<()>>,
+    ) -> Poll<Result<()>> {
+        while let Some(stage) = self.list.get_mut(self.at) {
+            ready!(poll(stage, cx))?;
+            self.at += 1;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<In: Clone + Send + Unpin> Stage<In> for Stages<In> {
+    #[inline]
+    fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if let [only] = self.list.as_mut_slice() {
+            self.at = 0;
+            self.in_hand = true;
+            let result = only.as_mut().start(input, unit, cx);
+            if result.is_ready() {
+                self.at = 1;
+                self.in_hand = false;
+            }
+            return result;
+        }
+        self.at = 0;
+        self.input = Some(input);
+        self.poll_rest(unit, cx)
+    }
+
+    fn resume(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_rest(unit, cx)
+    }
+
+    fn finish(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.at >= self.list.len() && !self.in_hand {
+            self.at = 0;
+            self.in_hand = true; // from here on `at` counts the stages that have finished
+        }
+        self.poll_each(cx, |stage, cx| stage.as_mut().finish(unit, cx))
+    }
+
+    fn idle(mut self: Pin<&mut Self>, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        for stage in &mut self.list {
+            if let Poll::Ready(result) = stage.as_mut().idle(unit, cx) {
+                return Poll::Ready(result);
+            }
+        }
+        Poll::Pending
+    }
+
+    fn has_ended(&self) -> bool {
+        !self.list.is_empty() && self.list.iter().all(|stage| stage.has_ended())
+    }
+}

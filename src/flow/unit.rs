@@ -1,0 +1,89 @@
+//! What a stage knows of the unit of work in its hands: where it came from, and how to hold it open.
+
+use std::sync::Arc;
+
+use super::{Guard, Tracker};
+
+/// The unit of work in the hands of a lane.
+///
+/// Sinks that acknowledge later take a [`Guard`] from it; handlers see it as [`Unit`](crate::Unit).
+pub struct UnitCx {
+    tracker: Tracker,
+    carried: Option<Guard>,
+    source: Arc<str>,
+    partition: i32,
+    offset: i64,
+    key_hash: Option<u64>,
+}
+
+impl UnitCx {
+    pub(crate) fn new(source: Arc<str>, max_in_flight: u32) -> Self {
+        Self {
+            tracker: Tracker::new(max_in_flight),
+            carried: None,
+            source,
+            partition: 0,
+            offset: -1,
+            key_hash: None,
+        }
+    }
+
+    /// Holds the unit open until the guard ends.
+    #[inline]
+    pub fn guard(&mut self) -> Guard {
+        match &self.carried {
+            Some(guard) => guard.clone(),
+            None => self.tracker.guard(),
+        }
+    }
+
+    /// The name of the source.
+    pub fn source(&self) -> &Arc<str> {
+        &self.source
+    }
+
+    /// The partition; 0 when the source has none.
+    pub fn partition(&self) -> i32 {
+        self.partition
+    }
+
+    /// The offset; -1 when the source has none.
+    pub fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    /// How errors and logs name it.
+    pub fn place(&self) -> String {
+        if self.offset < 0 {
+            return self.source.to_string();
+        }
+        crate::message::place(&self.source, self.partition, self.offset)
+    }
+
+    pub(crate) fn tracker(&mut self) -> &mut Tracker {
+        &mut self.tracker
+    }
+
+    pub(crate) fn set_place(&mut self, partition: i32, offset: i64) {
+        self.partition = partition;
+        self.offset = offset;
+    }
+
+    pub(crate) fn key_hash(&self) -> Option<u64> {
+        self.key_hash
+    }
+
+    pub(crate) fn set_key_hash(&mut self, hash: Option<u64>) {
+        self.key_hash = hash;
+    }
+
+    /// The unit is one that another lane tracks.
+    pub(crate) fn carry(&mut self, guard: Guard) {
+        self.carried = Some(guard);
+    }
+
+    /// Ends the carried unit's part here; `None` if nothing was carried.
+    pub(crate) fn put_down(&mut self) -> Option<Guard> {
+        self.carried.take()
+    }
+}

@@ -1,0 +1,92 @@
+//! Where outputs go: the [`Sink`] a lane drives, and [`IntoSink`], by which functions, closures, topics, caches and
+//! proxies become one.
+
+mod callable;
+mod list;
+mod map;
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub use callable::{CallSink, SinkReturn};
+pub use list::{Both, IntoSinks, NoSink};
+pub use map::{MapSink, Mapped, map};
+
+use crate::error::{BoxError, Result};
+use crate::flow::{Env, NodeId, UnitCx};
+
+/// A place for outputs, for one lane.
+///
+/// It accepts a value (that is the back-pressure) and may acknowledge it later through a guard of the unit.
+pub trait Sink<T>: Send {
+    /// Offers `value`. Called until it is ready; the sink takes the value out when it has room for it, and says with
+    /// `Ready` that it has accepted it for good.
+    fn poll_send(
+        self: Pin<&mut Self>,
+        value: &mut Option<T>,
+        unit: &mut UnitCx,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BoxError>>;
+
+    /// The same sink for another lane.
+    fn fork(&self) -> Self
+    where
+        Self: Sized;
+}
+
+/// What a handler's outputs of type `T` can go to. `M` tells the rules apart.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a sink for `{T}`",
+    label = "this sink does not take `{T}`, which is what the handler gives",
+    note = "a sink is `fn(T)` or `async fn(T)` (returning nothing or a `Result<(), _>`), a closure, a `Topic`, `Cache` or `Proxy`",
+    note = "a tombstone (`None`) goes to a topic declared with an optional value: `Topic<Option<V>>`"
+)]
+pub trait IntoSink<T, M> {
+    /// What a lane drives.
+    type Sink: Sink<T> + 'static;
+
+    /// Opens what it needs.
+    ///
+    /// # Errors
+    /// Whatever keeps it from opening.
+    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<Self::Sink>;
+}
+
+/// What a sink sees of the app while a handler is bound to it.
+pub struct SinkBinding<'a> {
+    env: &'a Env,
+    nodes: Vec<NodeId>,
+}
+
+impl<'a> SinkBinding<'a> {
+    pub(crate) fn new(env: &'a Env) -> Self {
+        Self { env, nodes: Vec::new() }
+    }
+
+    pub(crate) fn env(&self) -> &'a Env {
+        self.env
+    }
+
+    /// The handler writes to this node; the graph needs to know.
+    pub(crate) fn writes_to(&mut self, node: NodeId) {
+        self.nodes.push(node);
+    }
+
+    pub(crate) fn into_nodes(self) -> Vec<NodeId> {
+        self.nodes
+    }
+}
+
+/// Prints each value on a line of its own; the sink of many examples.
+#[expect(clippy::print_stdout, reason = "that is its job")]
+#[expect(clippy::needless_pass_by_value, reason = "a sink takes values")]
+pub fn print<T: std::fmt::Display>(value: T) {
+    println!("{value}");
+}
+
+/// Like [`print`], as `{:?}`: for values such as tuples that have no `Display`.
+#[expect(clippy::print_stdout, reason = "that is its job")]
+#[expect(clippy::needless_pass_by_value, reason = "a sink takes values")]
+pub fn debug<T: std::fmt::Debug>(value: T) {
+    println!("{value:?}");
+}

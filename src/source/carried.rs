@@ -1,0 +1,146 @@
+//! The lane of messages that another lane tracks: they come through a queue with a guard each.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use super::Turn;
+use crate::error::Result;
+use crate::flow::{Env, Gate, Guard, LaneStats, Queue, Stage, UnitCx};
+
+/// A message on its way between two lanes, with the guard that holds its unit open.
+pub(crate) struct Carried<T> {
+    pub item: T,
+    pub guard: Guard,
+    pub partition: i32,
+    pub offset: i64,
+}
+
+/// A queue and the stage that it feeds.
+pub(crate) struct CarriedLane<T, St> {
+    queue: Arc<Queue<Carried<T>>>,
+    batch: VecDeque<Carried<T>>,
+    stage: Pin<Box<St>>,
+    unit: UnitCx,
+    gate: Gate,
+    stats: Arc<LaneStats>,
+    in_hand: bool,
+    finished: bool,
+    turn: Turn,
+}
+
+/// Units of the lane's own: what a pipe gives between two messages.
+const OWN_UNITS: u32 = 64;
+
+impl<T, St> CarriedLane<T, St> {
+    pub(crate) fn new(
+        queue: Arc<Queue<Carried<T>>>,
+        stage: St,
+        source: Arc<str>,
+        gate: Gate,
+        stats: Arc<LaneStats>,
+    ) -> Self {
+        Self {
+            queue,
+            batch: VecDeque::new(),
+            stage: Box::pin(stage),
+            unit: UnitCx::new(source, OWN_UNITS),
+            gate,
+            stats,
+            in_hand: false,
+            finished: false,
+            turn: Turn::new(),
+        }
+    }
+}
+
+impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
+    /// Runs until the queue is closed and empty, or the app gives up what is in flight.
+    pub(crate) async fn run(mut self, env: &Env) -> Result<()> {
+        let result = tokio::select! {
+            biased;
+            result = std::future::poll_fn(|cx| self.poll_run(cx)) => result,
+            () = env.kill().cancelled() => Ok(()),
+        };
+        if let Err(error) = result {
+            // Said before the guards are dropped, so that the cause comes before what it causes.
+            env.fail(error);
+        }
+        self.queue.discard();
+        Ok(())
+    }
+
+    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let mut handled = 0;
+        self.turn.begin();
+        let polled = self.poll_messages(&mut handled, cx);
+        self.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        ready!(polled)?;
+        if !self.finished {
+            ready!(self.stage.as_mut().finish(&mut self.unit, cx))?;
+            self.unit.tracker().end_unit();
+            self.finished = true;
+        }
+        self.poll_drain(cx)
+    }
+
+    fn poll_messages(&mut self, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while !self.finished {
+            if self.in_hand {
+                ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
+                self.put_down(handled);
+            }
+            if let Some(error) = self.unit.tracker().take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            ready!(self.gate.poll_open(cx));
+            let Some(next) = self.batch.pop_front() else {
+                match self.queue.poll_take(&mut self.batch, cx) {
+                    Poll::Ready(true) => continue,
+                    Poll::Ready(false) => return Poll::Ready(Ok(())),
+                    Poll::Pending => ready!(self.stage.as_mut().idle(&mut self.unit, cx))?,
+                }
+                self.unit.tracker().end_unit();
+                continue;
+            };
+            if self.stage.has_ended() {
+                next.guard.ok();
+                continue;
+            }
+            self.unit.set_place(next.partition, next.offset);
+            self.unit.carry(next.guard);
+            self.in_hand = true;
+            ready!(self.stage.as_mut().start(next.item, &mut self.unit, cx))?;
+            self.put_down(handled);
+            if self.turn.is_over() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn put_down(&mut self, handled: &mut u64) {
+        self.in_hand = false;
+        *handled += 1;
+        if let Some(guard) = self.unit.put_down() {
+            guard.ok();
+        }
+    }
+
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if let Some(error) = self.unit.tracker().take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            if self.unit.tracker().is_idle() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.unit.tracker().watch(cx, true) {
+                return Poll::Pending;
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! `concurrency = n`: several lanes behind one, order kept per key, acknowledgements still contiguous.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::{Carried, CarriedLane, KeyHash};
+use crate::error::{Error, Kind, Result};
+use crate::flow::{Env, Gate, Guard, Push, Queue, SourceStats, Stage, UnitCx};
+
+/// Messages that may wait in front of one lane.
+const WAITING_MAX: usize = 256;
+
+/// A stage that hands each message to one of several lanes, chosen by its key.
+pub(crate) struct Fanout<In> {
+    lanes: Vec<Arc<Queue<Carried<In>>>>,
+    key: Option<KeyHash<In>>,
+    /// A message whose lane is full, and that lane.
+    waiting: Option<(usize, Carried<In>)>,
+}
+
+/// Starts `count` lanes with a stage each from `make`; they end when the stage that is returned is dropped.
+pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
+    count: usize,
+    key: Option<KeyHash<In>>,
+    mut make: impl FnMut() -> St,
+    stats: &Arc<SourceStats>,
+    env: &Env,
+) -> Fanout<In> {
+    let lanes = (0..count.max(1)).map(|_| {
+        let queue = Arc::new(Queue::new(WAITING_MAX, usize::MAX));
+        let lane_stats = stats.add_lane(-1);
+        let lane = CarriedLane::new(
+            Arc::clone(&queue),
+            make(),
+            Arc::clone(&stats.name),
+            Gate::new(),
+            Arc::clone(&lane_stats),
+        );
+        let (env, stats) = (env.clone(), Arc::clone(stats));
+        env.clone().tasks().spawn(async move {
+            let result = lane.run(&env).await;
+            stats.remove_lane(&lane_stats);
+            result
+        });
+        queue
+    });
+    Fanout { lanes: lanes.collect(), key, waiting: None }
+}
+
+impl<In: Send> Fanout<In> {
+    fn lane_of(&self, input: &In, unit: &UnitCx) -> usize {
+        let hash = self.key.as_ref().map_or_else(|| unit.key_hash(), |key| Some(key(input)));
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of lanes")]
+        hash.map_or(0, |hash| (hash % self.lanes.len() as u64) as usize)
+    }
+
+    fn poll_offer(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        while let Some((lane, carried)) = self.waiting.take() {
+            let Some(queue) = self.lanes.get(lane) else { break };
+            match queue.push(carried, 0) {
+                Push::Taken => {}
+                Push::Closed(_) => return Poll::Ready(Err(Error::new(Kind::Closed, "a lane of this source has ended"))),
+                Push::Full(carried) => {
+                    let room = queue.poll_room(0, cx);
+                    self.waiting = Some((lane, carried));
+                    ready!(room);
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<In: Send + Unpin> Stage<In> for Fanout<In> {
+    fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let lane = self.lane_of(&input, unit);
+        let guard: Guard = unit.guard();
+        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset() };
+        self.waiting = Some((lane, carried));
+        self.poll_offer(cx)
+    }
+
+    fn resume(mut self: Pin<&mut Self>, _unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_offer(cx)
+    }
+}
+
+impl<In> Drop for Fanout<In> {
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            lane.close();
+        }
+    }
+}

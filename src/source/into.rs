@@ -1,0 +1,270 @@
+//! How anything that can be a source is attached to a run: a stream of its own lane, or a node that several handlers
+//! share and that is read once.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::Stream;
+use futures::future::BoxFuture;
+
+use super::every::Ticks;
+use super::{Every, StreamLane, fan_out};
+use crate::error::{Error, Kind, Result};
+use crate::flow::{Env, Gate, NodeId, Stage, StageFactory};
+
+/// Hash of a message's key.
+pub(crate) type KeyHash<In> = Arc<dyn Fn(&In) -> u64 + Send + Sync>;
+
+/// What a handler asks of its source: how many lanes, and by which key.
+pub struct SourceOptions<In> {
+    pub(crate) concurrency: usize,
+    pub(crate) key: Option<KeyHash<In>>,
+}
+
+impl<In> Default for SourceOptions<In> {
+    fn default() -> Self {
+        Self { concurrency: 1, key: None }
+    }
+}
+
+impl<In> Clone for SourceOptions<In> {
+    fn clone(&self) -> Self {
+        Self { concurrency: self.concurrency, key: self.key.clone() }
+    }
+}
+
+/// What can be a source: any `Stream`, a `Topic`, a `Cache` (its changes), a `Proxy`, [`every`](super::every).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a source",
+    label = "a handler cannot read from this",
+    note = "a source is a `Stream`, a `Topic`, a `Cache`, a `Proxy` or `every(period)`; a function that returns a stream is called: `numbers()`"
+)]
+pub trait IntoSource<M>: Sized {
+    /// What it gives.
+    type Item: Send + 'static;
+
+    /// Attaches a handler to it.
+    ///
+    /// # Errors
+    /// [`Kind::Build`] when it cannot be read as asked, and whatever keeps it from opening.
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
+    where
+        St: Stage<Self::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static;
+}
+
+/// Something that runs until its source has ended.
+pub(crate) struct Root {
+    pub name: Arc<str>,
+    pub kind: RootKind,
+    pub run: BoxFuture<'static, Result<()>>,
+}
+
+/// What a root means for the life of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RootKind {
+    /// The run goes on until it has ended.
+    Source,
+    /// Does not keep a run alive.
+    Timer,
+    /// Ends when its writers have ended.
+    Follower,
+}
+
+/// Where sources are attached while an app is built.
+pub struct Attach<'a> {
+    pub(crate) env: &'a Env,
+    pub(crate) roots: &'a mut Vec<Root>,
+    pub(crate) shared: &'a mut BTreeMap<NodeId, Box<dyn AnyShared>>,
+    /// The nodes that the handler being bound reads.
+    pub(crate) reads: &'a mut Vec<NodeId>,
+}
+
+impl Attach<'_> {
+    /// A stream with a lane of its own: source, handler and sinks become one loop.
+    fn stream<S, St, F>(
+        &mut self,
+        stream: S,
+        label: &str,
+        kind: RootKind,
+        options: SourceOptions<S::Item>,
+        make: F,
+    ) -> Result<()>
+    where
+        S: Stream<Item: Send + 'static> + Send + 'static,
+        St: Stage<S::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        let name: Arc<str> = Arc::from(label);
+        let env = self.env.clone();
+        let run: BoxFuture<'static, Result<()>> = if options.concurrency > 1 {
+            if options.key.is_none() {
+                return Err(needs_key(label));
+            }
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let stats = env.add_source(&name, Gate::new());
+                // Boxed so that it can be moved between polls whatever its items are.
+                let fanout = Box::pin(fan_out(options.concurrency, options.key, || make(), &stats, &env));
+                run_stream(stream, fanout, name, stats, env).await
+            })
+        } else {
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let stats = env.add_source(&name, Gate::new());
+                run_stream(stream, make(), name, stats, env).await
+            })
+        };
+        self.roots.push(Root { name, kind, run });
+        Ok(())
+    }
+
+    /// A node that is read once for all its handlers.
+    pub(crate) fn shared<S: SharedSource>(
+        &mut self,
+        source: S,
+        options: SourceOptions<S::Item>,
+        make: StageFactory<S::Item>,
+    ) -> Result<()> {
+        let node = source.node();
+        if options.concurrency > 1 && options.key.is_none() && !source.has_keys() {
+            return Err(needs_key(&node.name));
+        }
+        self.reads.push(node.clone());
+        let entry = self.shared.entry(node.clone()).or_insert_with(|| {
+            Box::new(Shared { source, options: options.clone(), stages: Vec::new() })
+        });
+        let Some(shared) = entry.as_any().downcast_mut::<Shared<S>>() else {
+            return Err(Error::new(Kind::Build, "declared twice, with different types").at(node.to_string()));
+        };
+        let keys_differ = !shared.stages.is_empty() && (options.key.is_some() || shared.options.key.is_some());
+        if shared.options.concurrency != options.concurrency || keys_differ {
+            let message = "its handlers ask for different `concurrency` or `key`: both belong to the source";
+            return Err(Error::new(Kind::Build, message).at(node.to_string()));
+        }
+        shared.stages.push(make);
+        Ok(())
+    }
+}
+
+fn needs_key(source: &str) -> Error {
+    let message = "`concurrency` needs `key = |message| …`: this source has no keys to keep in order";
+    Error::new(Kind::Build, message).at(source)
+}
+
+async fn run_stream<S, St>(
+    stream: S,
+    stage: St,
+    name: Arc<str>,
+    stats: Arc<crate::flow::SourceStats>,
+    env: Env,
+) -> Result<()>
+where
+    S: Stream<Item: Send> + Send,
+    St: Stage<S::Item>,
+{
+    let lane_stats = stats.add_lane(0);
+    let mut lane = pin!(StreamLane::new(stream, stage, name, stats.gate.clone(), lane_stats, &env));
+    let mut stop = pin!(env.stop().cancelled());
+    let mut stopping = false;
+    let running = std::future::poll_fn(|cx| {
+        stopping = stopping || stop.as_mut().poll(cx).is_ready();
+        lane.as_mut().poll_run(stopping, cx)
+    });
+    let result = tokio::select! {
+        biased;
+        result = running => result,
+        () = env.kill().cancelled() => Ok(()),
+    };
+    if let Err(error) = result {
+        // Said before the guards are dropped, so that the cause comes before what it causes.
+        env.fail(error);
+    }
+    Ok(())
+}
+
+/// A source that is declared, and read once for all its handlers.
+pub(crate) trait SharedSource: Send + 'static {
+    /// What it gives; each handler but the last gets a clone.
+    type Item: Clone + Send + Unpin + 'static;
+
+    /// Who it is.
+    fn node(&self) -> NodeId;
+
+    /// Whether its messages carry keys that lanes can be chosen by.
+    fn has_keys(&self) -> bool;
+
+    /// What it means for the life of the run.
+    fn kind(&self) -> RootKind;
+
+    /// Opens it for these handlers and gives the future that runs it.
+    fn start(
+        self,
+        options: SourceOptions<Self::Item>,
+        stages: Vec<StageFactory<Self::Item>>,
+        env: &Env,
+    ) -> Result<BoxFuture<'static, Result<()>>>;
+}
+
+/// A shared source with the handlers bound so far.
+pub(crate) struct Shared<S: SharedSource> {
+    source: S,
+    options: SourceOptions<S::Item>,
+    stages: Vec<StageFactory<S::Item>>,
+}
+
+/// [`Shared`] without its type.
+pub(crate) trait AnyShared: Send {
+    fn as_any(&mut self) -> &mut dyn Any;
+    fn start(self: Box<Self>, env: &Env) -> Result<Root>;
+}
+
+impl<S: SharedSource> AnyShared for Shared<S> {
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn start(self: Box<Self>, env: &Env) -> Result<Root> {
+        let Self { source, options, stages } = *self;
+        let (name, kind) = (source.node().name, source.kind());
+        Ok(Root { name, kind, run: source.start(options, stages, env)? })
+    }
+}
+
+/// Marker: any stream.
+#[derive(Debug)]
+pub enum FromStream {}
+
+impl<S> IntoSource<FromStream> for S
+where
+    S: Stream<Item: Send + 'static> + Send + 'static,
+{
+    type Item = S::Item;
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<S::Item>, make: F) -> Result<()>
+    where
+        St: Stage<S::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        to.stream(self, label, RootKind::Source, options, make)
+    }
+}
+
+/// Marker: a timer.
+#[derive(Debug)]
+pub enum FromTimer {}
+
+impl IntoSource<FromTimer> for Every {
+    type Item = ();
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<()>, make: F) -> Result<()>
+    where
+        St: Stage<()> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        to.stream(Ticks::new(self), label, RootKind::Timer, options, make)
+    }
+}

@@ -1,0 +1,65 @@
+//! Where messages come from: streams, topics, proxies, caches and timers; and the lanes that drive stages with them.
+
+mod carried;
+mod every;
+mod fanout;
+mod into;
+mod stream;
+
+pub(crate) use carried::{Carried, CarriedLane};
+pub use every::{Every, every};
+pub(crate) use fanout::{Fanout, fan_out};
+pub use into::{Attach, FromStream, IntoSource, SourceOptions};
+pub(crate) use into::{KeyHash, Shared, SharedSource};
+pub(crate) use stream::StreamLane;
+
+use std::time::{Duration, Instant};
+
+/// How long a lane works before it gives way to others.
+const BATCH_TIME: Duration = Duration::from_millis(1);
+/// Messages between two looks at the clock.
+const BATCH_MAX: u32 = 256;
+
+/// When a lane gives way: the clock is read once per batch, and batches shorten themselves to fit [`BATCH_TIME`].
+#[derive(Debug)]
+pub(crate) struct Turn {
+    batch: u32,
+    left: u32,
+    began: Option<Instant>,
+}
+
+impl Turn {
+    pub(crate) fn new() -> Self {
+        Self { batch: BATCH_MAX, left: BATCH_MAX, began: None }
+    }
+
+    /// A poll begins.
+    pub(crate) fn begin(&mut self) {
+        self.left = self.batch;
+        self.began = None;
+    }
+
+    /// Counts a message; true when it is time to give way.
+    #[inline]
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0 && self.look()
+    }
+
+    #[cold]
+    fn look(&mut self) -> bool {
+        let now = Instant::now();
+        self.left = self.batch;
+        let Some(began) = self.began else {
+            self.began = Some(now);
+            return false;
+        };
+        let took = now - began;
+        if took < BATCH_TIME {
+            self.batch = (self.batch * 2).min(BATCH_MAX);
+            return false;
+        }
+        self.batch = (self.batch / 2).max(1);
+        true
+    }
+}
