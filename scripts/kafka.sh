@@ -6,18 +6,20 @@
 #   scripts/kafka.sh status [--name N]                       say whether it runs; exit 1 if not
 #   scripts/kafka.sh env    [--name N]                       print KAFKA_BOOTSTRAP=… of a running one
 #   scripts/kafka.sh pid    [--name N]                       print its process id (to send SIGSTOP, SIGCONT)
-#   scripts/kafka.sh run    [--name N] -- COMMAND…           start, run COMMAND with KAFKA_BOOTSTRAP set, stop
+#   scripts/kafka.sh run    [--name N] [--keep-data] -- COMMAND…
+#                                                            start, run COMMAND with KAFKA_BOOTSTRAP set, stop
 #   scripts/kafka.sh tool   CLASS ARGUMENT…                  run org.apache.kafka.tools.CLASS
 #
 # If KAFKA_BOOTSTRAP is set, `start` and `run` use that cluster and start nothing, unless --own is given.
 # After `stop --keep-data`, `start` brings back the same port and data; --kill ends it by SIGKILL, as a crash would.
+# --root DIR keeps the instance's files there instead of in a temporary folder.
 # KAFKA_HEAP sets Java's heap (default 1g), KAFKA_START_SECONDS how long `start` waits (default 90).
 set -euo pipefail
 
 readonly VERSION=4.4.0
 readonly HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/../tests/kafka" && pwd)
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/slipstream-async/kafka-$VERSION
-readonly INSTANCES=${TMPDIR:-/tmp}/slipstream-async-kafka-$(id -u)
+readonly TEMPORARY=${TMPDIR:-/tmp}/slipstream-async-kafka-$(id -u)
 readonly START_SECONDS=${KAFKA_START_SECONDS:-90}
 readonly STOP_SECONDS=20
 readonly PORT_TRIES=5
@@ -66,18 +68,24 @@ free_port() {
   local candidate
   while :; do
     candidate=$((20000 + RANDOM % 12000))
-    (exec 3<>"/dev/tcp/127.0.0.1/$candidate") 2>/dev/null || { echo "$candidate"; return; }
+    taken "$candidate" || { echo "$candidate"; return; }
   done
 }
 
-configure() {
-  local id port controller_port
+taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+write_properties() {
+  local port controller_port
   port=$(free_port)
   controller_port=$(free_port)
   while [[ $controller_port == "$port" ]]; do controller_port=$(free_port); done
-  rm -rf "$DIR/data"
   sed -e "s|@PORT@|$port|g" -e "s|@CONTROLLER_PORT@|$controller_port|g" -e "s|@DATA@|$DIR/data|g" \
     "$HERE/server.properties.in" >"$DIR/server.properties"
+}
+
+format_data() {
+  local id
+  rm -rf "$DIR/data"
   # Kafka's own form of a random id: 16 bytes in URL-safe base64. The first letter keeps it from looking like an option.
   id=k$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | cut -c2-21)A
   java_with_jars kafka.tools.StorageTool format -t "$id" -c "$DIR/server.properties" >"$DIR/format.log" 2>&1 ||
@@ -130,8 +138,10 @@ kill_process() {
 
 # ---- commands --------------------------------------------------------------------------------------------------
 
+uses_other_cluster() { [[ -n ${KAFKA_BOOTSTRAP:-} && $OWN == no ]]; }
+
 start() {
-  if [[ -n ${KAFKA_BOOTSTRAP:-} && $OWN == no ]]; then
+  if uses_other_cluster; then
     echo "KAFKA_BOOTSTRAP=$KAFKA_BOOTSTRAP"
     return
   fi
@@ -144,10 +154,15 @@ start() {
 }
 
 start_process() {
-  local try outcome kept=no
-  [[ -f $DIR/data/meta.properties ]] && kept=yes
+  local try outcome
+  if [[ ! -f $DIR/data/meta.properties ]]; then
+    write_properties
+    format_data
+  elif taken "$(port)"; then
+    say "port $(port) is used by another process now; '$NAME' moves to a new one"
+    write_properties
+  fi
   for ((try = 1; try <= PORT_TRIES; try++)); do
-    [[ $kept == yes ]] || configure
     : >"$DIR/kafka.log"
     launch
     outcome=0
@@ -155,8 +170,9 @@ start_process() {
     ((outcome == 0)) && return
     end_process "$(cat "$DIR/pid")" 5
     rm -f "$DIR/pid"
-    # Someone took the port between the choice and the start: choose again, unless the port has to stay.
-    [[ $kept == no && $outcome == 1 ]] && grep -q 'BindException\|already in use' "$DIR/kafka.log" || break
+    # Someone took a port between the choice and the start: choose again.
+    [[ $outcome == 1 ]] && grep -q 'BindException\|already in use' "$DIR/kafka.log" || break
+    write_properties
   done
   tail -n 30 "$DIR/kafka.log" >&2
   die "'$NAME' did not answer within $START_SECONDS s; its log is $DIR/kafka.log"
@@ -192,16 +208,37 @@ print_env() {
   echo "KAFKA_BOOTSTRAP=127.0.0.1:$(port)"
 }
 
+# The command gets a process group of its own, so that a signal sent to this script alone (by make, say) can be passed
+# on to all of it, and the broker outlives it.
 run() {
   (($# > 0)) || usage
-  trap 'stop' EXIT
+  local line
+  if uses_other_cluster || running_pid >/dev/null; then
+    trap 'stop_command' EXIT # what was there before stays
+  else
+    trap 'stop_command; stop' EXIT
+  fi
   trap 'exit 130' INT
   trap 'exit 143' TERM HUP
-  local line
   line=$(start)
   export "${line?}"
   say "using ${line#*=}"
-  "$@"
+  set -m
+  "$@" &
+  COMMAND=$!
+  set +m
+  wait "$COMMAND" && CODE=0 || CODE=$?
+  COMMAND=
+  exit "$CODE"
+}
+
+COMMAND=
+stop_command() {
+  [[ -n $COMMAND ]] || return 0
+  local end=$((SECONDS + STOP_SECONDS))
+  kill -TERM -- "-$COMMAND" 2>/dev/null || return 0
+  while kill -0 -- "-$COMMAND" 2>/dev/null && ((SECONDS < end)); do sleep 0.1; done
+  kill -KILL -- "-$COMMAND" 2>/dev/null || true
 }
 
 main() {
@@ -213,10 +250,11 @@ main() {
     java_with_jars "org.apache.kafka.tools.$1" "${@:2}"
     return
   fi
-  NAME=default OWN=no KEEP_DATA=no KILL=no
+  ROOT=$TEMPORARY NAME=default OWN=no KEEP_DATA=no KILL=no
   while (($# > 0)); do
     case $1 in
       --name) NAME=${2:?--name needs a value}; shift 2 ;;
+      --root) ROOT=${2:?--root needs a value}; shift 2 ;;
       --own) OWN=yes; shift ;;
       --keep-data) KEEP_DATA=yes; shift ;;
       --kill) KILL=yes; shift ;;
@@ -225,7 +263,7 @@ main() {
     esac
   done
   [[ $NAME =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ ]] || die "a name is made of letters, digits, '.', '_' and '-', not '$NAME'"
-  DIR=$INSTANCES/$NAME
+  DIR=$(realpath -m "$ROOT/$NAME")
   case $command in
     start) start ;;
     stop) stop ;;
