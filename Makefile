@@ -1,0 +1,87 @@
+# make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
+# make demo-reset  forgets what the demo stored, and its Kafka
+# make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
+#
+# RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
+# tests alike, in a folder outside the checkout: one profile, no RUSTFLAGS, and never another set of their features.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Where rustup puts cargo: a shell from before it was installed does not look there.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/slipstream-async
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+undefine RUSTFLAGS
+unexport RUSTFLAGS
+
+# Every feature but `ssl` and `zstd`, which change how librdkafka is built; check-features says how those are checked.
+FEATURES := avro
+# What is checked alone. The crate beside the library keeps zlib's and librdkafka's build the same (its Cargo.toml).
+SINGLE_FEATURES := macros json msgpack avro rocksdb kafka log
+CHECK := cargo check --quiet -p slipstream-async -p slipstream-feature-checks
+DEMO_KAFKA := --name demo --root state/_kafka
+
+# Java is only needed where a Kafka has to be started.
+KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
+
+.PHONY: help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+# ---- the demo --------------------------------------------------------------------------------------------------------
+
+setup-demo:
+	@scripts/setup.sh build $(KAFKA_PART)
+
+# Its Kafka keeps its data, so that a second run finds everything where the first one left it.
+demo: setup-demo
+	@cargo build -p slipstream-async --example flights
+	@scripts/kafka.sh run $(DEMO_KAFKA) --keep-data -- cargo run --quiet -p slipstream-async --example flights
+
+demo-reset:
+	@scripts/kafka.sh stop $(DEMO_KAFKA)
+	rm -rf state/flights state/_kafka
+
+# ---- the tests -------------------------------------------------------------------------------------------------------
+
+# One after the other, cheap ones first; with `make -j` too, since all of them wait for the same cargo lock.
+test: setup-test
+	@$(MAKE) --no-print-directory style
+	@$(MAKE) --no-print-directory run-tests
+	@$(MAKE) --no-print-directory check-features
+	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory package
+
+setup-test:
+	@scripts/setup.sh build $(KAFKA_PART) test
+
+style:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --features $(FEATURES) -- -D warnings
+
+# Units, integration tests, the documentation's examples, UI tests and the other members. The examples are built too,
+# since tests run them.
+run-tests:
+	scripts/kafka.sh run --name "make-test-$$$$" -- cargo test --workspace --features $(FEATURES) --no-fail-fast
+
+# None, each alone, default, and all. `ssl` and `zstd` only choose what librdkafka is linked with; to check the code
+# that depends on them without compiling librdkafka again, the compiler is told that they are on, and Cargo is not.
+check-features:
+	$(CHECK) --no-default-features
+	for feature in $(SINGLE_FEATURES); do \
+	  echo "alone: $$feature"; $(CHECK) --no-default-features --features slipstream-async/$$feature; \
+	done
+	$(CHECK)
+	cargo rustc --quiet -p slipstream-async --lib --features $(FEATURES) --profile check -- \
+	  --cfg 'feature="ssl"' --cfg 'feature="zstd"'
+
+# RUSTDOCFLAGS reaches rustdoc only; it rebuilds nothing.
+docs:
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --features $(FEATURES)
+
+# Packs and builds both crates as a registry would get them.
+package:
+	cargo package --quiet --allow-dirty -p slipstream-async-macros -p slipstream-async

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Installs what is missing on Debian or Ubuntu, and nothing else; says nothing when all is there.
+#
+#   scripts/setup.sh [build] [kafka] [test]
+#
+# build  a C and C++ compiler, headers, libclang (for bindgen) and Rust: the library with its default features
+# kafka  a Java runtime and Maven, for scripts/kafka.sh
+# test   Python 3, OpenSSL's headers and the linters rustfmt and clippy
+#
+# Without words: build. Not root: through sudo if there is one; otherwise it prints the command to run.
+set -euo pipefail
+
+readonly RUST_MINOR=95 # rust-version of Cargo.toml is 1.$RUST_MINOR
+readonly JAVA_MAJOR=17
+
+say() { echo "setup.sh: $*" >&2; }
+die() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+any_file() { compgen -G "$1" >/dev/null; }
+
+# ---- what is missing: asked of the machine, not of the package list, so that other ways to install count too -----
+
+MISSING=()
+need() { # package, then a command that succeeds if it is not needed
+  "${@:2}" || MISSING+=("$1")
+}
+
+have_compilers() { have cc && have c++ && have make; }
+have_libclang() { any_file '/usr/lib/llvm-*/lib/libclang*.so*' || [[ -n ${LIBCLANG_PATH:-} ]]; }
+have_header() { [[ -e /usr/include/$1 ]] || any_file "/usr/include/*/$1"; }
+have_certificates() { [[ -s /etc/ssl/certs/ca-certificates.crt ]]; }
+have_java() {
+  local version
+  version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p;q')
+  [[ -n $version ]] && ((version >= JAVA_MAJOR))
+}
+
+need_build() {
+  need build-essential have_compilers
+  need pkg-config have pkg-config
+  need libclang-dev have_libclang
+  need zlib1g-dev have_header zlib.h
+  need curl have curl
+  need ca-certificates have_certificates
+}
+
+need_kafka() {
+  need default-jre-headless have_java
+  need maven have mvn
+}
+
+need_test() {
+  need python3 have python3
+  need libssl-dev have_header openssl/ssl.h
+}
+
+# ---- installing --------------------------------------------------------------------------------------------------
+
+as_root() {
+  if [[ $(id -u) == 0 ]]; then
+    "$@"
+  elif have sudo; then
+    sudo "$@"
+  else
+    die "not root, and there is no sudo. Run as root: apt-get update && apt-get install -y ${MISSING[*]}"
+  fi
+}
+
+# Debian's lists and logs are long; they are shown only if something fails.
+quietly() {
+  local log
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 </dev/null || { cat "$log" >&2; rm -f "$log"; return 1; }
+  rm -f "$log"
+}
+
+install_missing() {
+  ((${#MISSING[@]} > 0)) || return 0
+  have apt-get || die "this machine has no apt-get. Install the counterparts of: ${MISSING[*]}"
+  say "installing ${MISSING[*]}"
+  quietly as_root apt-get update || die "the package lists could not be read"
+  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${MISSING[@]}" ||
+    die "not installed: ${MISSING[*]}"
+}
+
+have_rust() {
+  local minor
+  minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+  [[ -n $minor ]] && ((minor >= RUST_MINOR))
+}
+
+# Debian 12 has Rust 1.63 and no rustup, so the toolchain comes from rustup's own installer. A machine that has rustup
+# (Debian 13 can install it) only gets a newer toolchain.
+install_rust() {
+  export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+  have_rust && return
+  if have rustup; then
+    say "updating Rust"
+    quietly rustup toolchain install stable --profile minimal && quietly rustup default stable
+  else
+    say "installing Rust with rustup"
+    local installer
+    installer=$(mktemp)
+    curl --proto '=https' --tlsv1.2 -fsSL https://sh.rustup.rs -o "$installer" ||
+      die "rustup's installer could not be fetched; install Rust 1.$RUST_MINOR or newer by hand"
+    quietly sh "$installer" -y --profile minimal --component rustfmt,clippy || die "rustup's installer failed"
+    rm -f "$installer"
+  fi
+  have_rust || die "Rust 1.$RUST_MINOR or newer is needed; this is $(cargo --version 2>&1 || echo 'no cargo at all')"
+}
+
+install_linters() {
+  cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 && return
+  have rustup || die "rustfmt or clippy is missing, and there is no rustup to add them"
+  say "adding rustfmt and clippy"
+  quietly rustup component add rustfmt clippy
+}
+
+main() {
+  local part
+  (($# > 0)) || set -- build
+  for part in "$@"; do
+    case $part in
+      build | kafka | test) "need_$part" ;;
+      *) die "unknown part '$part': build, kafka, test" ;;
+    esac
+  done
+  install_missing
+  for part in "$@"; do
+    case $part in
+      build) install_rust ;;
+      test) install_linters ;;
+    esac
+  done
+}
+
+main "$@"

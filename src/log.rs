@@ -1,0 +1,28 @@
+//! A subscriber for programs that have none: `slipstream::log::init()` is the first line of every example.
+
+use tracing_subscriber::EnvFilter;
+
+/// Prints the log to standard error, as `RUST_LOG` asks for; `info` without it.
+///
+/// The library itself never installs a subscriber. Calling this twice, or after the program installed a subscriber of
+/// its own, changes nothing. Parts of `RUST_LOG` that cannot be understood are left out.
+///
+/// ```
+/// slipstream::log::init();
+/// slipstream::log::init(); // the first one stays
+/// ```
+pub fn init() {
+    let asked = std::env::var("RUST_LOG").ok().filter(|directives| !directives.trim().is_empty());
+    let filter = EnvFilter::new(asked.as_deref().unwrap_or("info"));
+    // An error means that a subscriber is installed already: that one is what the program wants.
+    let _installed_before = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_second_call_does_no_harm() {
+        super::init();
+        super::init();
+    }
+}

@@ -1,0 +1,29 @@
+//! Compiles every mistake in `cases/*.rs` and compares what the compiler says with the `.stderr` file beside it.
+//! After a wanted change of a message: `TRYBUILD=overwrite cargo test -p slipstream-ui-tests`, then read the difference.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_mistake_is_reported_on_the_words_of_the_user() {
+    let cases = cases();
+    assert!(!cases.is_empty(), "tests/ui/cases holds no case: this test would pass without testing anything");
+    let undecided: Vec<_> = cases.iter().filter(|case| !case.with_extension("stderr").exists()).collect();
+    let overwriting = std::env::var_os("TRYBUILD").is_some_and(|mode| mode == "overwrite");
+    assert!(overwriting || undecided.is_empty(), "no expected message beside {undecided:?}; see the top of this file");
+
+    let tests = trybuild::TestCases::new();
+    for case in &cases {
+        tests.compile_fail(case);
+    }
+}
+
+/// The cases by name, as paths from this crate's folder, which is where trybuild starts from.
+fn cases() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let sources = entries.map(|entry| Path::new("cases").join(entry.file_name()));
+    let mut cases: Vec<PathBuf> = sources.filter(|path| path.extension().is_some_and(|e| e == "rs")).collect();
+    cases.sort();
+    cases
+}
