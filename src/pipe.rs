@@ -181,6 +181,12 @@ pub(crate) struct SharedStage<St> {
     sources: Arc<AtomicUsize>,
 }
 
+impl<St> Clone for SharedStage<St> {
+    fn clone(&self) -> Self {
+        Self { stage: Arc::clone(&self.stage), turn: Arc::clone(&self.turn), sources: Arc::clone(&self.sources) }
+    }
+}
+
 impl<St> SharedStage<St> {
     pub(crate) fn new(stage: St, sources: usize) -> Self {
         let (turn, sources) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicUsize::new(sources)));
@@ -211,13 +217,16 @@ pub(crate) struct SharedLane<In, St> {
     finishing: Option<bool>,
 }
 
+// The message is moved through, never pinned.
+impl<In, St> Unpin for SharedLane<In, St> {}
+
 impl<In, St> SharedLane<In, St> {
     fn with<R>(&self, f: impl FnOnce(Pin<&mut St>) -> R) -> R {
         f(self.stage.lock().unwrap_or_else(PoisonError::into_inner).as_mut())
     }
 }
 
-impl<In: Send + Unpin, St: Stage<In>> SharedLane<In, St> {
+impl<In: Send, St: Stage<In>> SharedLane<In, St> {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.permit.is_none() {
             self.permit = ready!(self.turn.poll_acquire(cx));
@@ -226,7 +235,7 @@ impl<In: Send + Unpin, St: Stage<In>> SharedLane<In, St> {
     }
 }
 
-impl<In: Send + Unpin, St: Stage<In>> Stage<In> for SharedLane<In, St> {
+impl<In: Send, St: Stage<In>> Stage<In> for SharedLane<In, St> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.waiting = Some(input);
         self.resume(unit, cx)

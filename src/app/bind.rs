@@ -14,7 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, NodeId, Stage, UnitCx};
 use crate::handler::{Bound, Outputs};
 use crate::pipe::{PipeStage, Piped, SharedStage};
-use crate::sink::{Both, IntoSink, NoSink, Sink, SinkBinding};
+use crate::sink::{Both, IntoSink, Mapped, NoSink, Sink, SinkBinding};
 use crate::source::{AnyShared, Attach, IntoSource, KeyHash, Root, SourceOptions};
 
 /// Who a handler is and what was asked for it.
@@ -92,7 +92,6 @@ impl<'a> Builder<'a> {
 }
 
 /// The sources of one handler.
-#[diagnostic::do_not_recommend]
 pub trait Sources: Sized {
     /// What they all give.
     type Item: Send + 'static;
@@ -158,7 +157,7 @@ pub struct Pipe<A, P>(A, P);
 
 impl<A, P, S> Sources for Pipe<A, P>
 where
-    A: Sources<Item: Unpin>,
+    A: Sources<Item: Send>,
     P: FnOnce(Piped<A::Item>) -> S,
     S: Stream<Item: Send + 'static> + Send + 'static,
 {
@@ -189,6 +188,15 @@ macro_rules! chain {
             /// Another source of the same item.
             pub fn and<T: IntoSource<N, Item = <Self as Sources>::Item>, N>(self, source: T) -> And<Self, T, N> {
                 And(self, source, PhantomData)
+            }
+
+            /// The key by which lanes are chosen.
+            pub fn keyed<K, H>(&self, options: HandlerOptions, key: K) -> HandlerOptions
+            where
+                K: Fn(&<Self as Sources>::Item) -> H + Send + Sync + 'static,
+                H: std::hash::Hash,
+            {
+                options.key(key)
             }
 
             /// A pipe behind the sources.
@@ -237,6 +245,26 @@ where
         Ok(Called { sources: self.sources, call: self.call, sinks: sink.into_sink(binding)? })
     }
 
+    /// The first sink, with a closure in front.
+    ///
+    /// # Errors
+    /// Whatever keeps it from opening.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
+    pub fn mapped<S, F, U, M>(
+        self,
+        binding: &mut SinkBinding<'_>,
+        sink: S,
+        map: F,
+    ) -> Result<Called<A, C, Mapped<S::Sink, F, O::Item, U>>>
+    where
+        F: Fn(O::Item) -> U + Send + Sync + 'static,
+        S: IntoSink<U, M>,
+        U: Send + 'static,
+        O::Item: 'static,
+    {
+        self.sink(binding, crate::sink::map(sink, map))
+    }
+
     /// The first sink, a closure: its argument's type is known from the handler.
     ///
     /// # Errors
@@ -283,6 +311,26 @@ where
         Ok(Called { sources, call, sinks: Both::new(sinks, sink.into_sink(binding)?) })
     }
 
+    /// The next sink, with a closure in front.
+    ///
+    /// # Errors
+    /// Whatever keeps it from opening.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
+    pub fn mapped<S, F, U, M>(
+        self,
+        binding: &mut SinkBinding<'_>,
+        sink: S,
+        map: F,
+    ) -> Result<Called<A, C, Both<K, Mapped<S::Sink, F, O::Item, U>, O::Item>>>
+    where
+        F: Fn(O::Item) -> U + Send + Sync + 'static,
+        S: IntoSink<U, M>,
+        U: Send + 'static,
+        O::Item: Clone + 'static,
+    {
+        self.sink(binding, crate::sink::map(sink, map))
+    }
+
     /// The next sink, a closure.
     ///
     /// # Errors
@@ -323,11 +371,17 @@ where
             let sinks = spec.lock().unwrap_or_else(PoisonError::into_inner).fork();
             Bound::new(Arc::clone(&call), Arc::clone(&handler), timeout, sinks)
         };
-        let mut reads = Vec::new();
+        let (mut reads, mut external) = (Vec::new(), Vec::new());
         let label = if options.source.is_empty() { &options.name } else { &options.source };
-        let mut attach =
-            Attach { env: builder.env, roots: &mut builder.roots, shared: &mut builder.shared, reads: &mut reads };
+        let mut attach = Attach {
+            env: builder.env,
+            roots: &mut builder.roots,
+            shared: &mut builder.shared,
+            reads: &mut reads,
+            external: &mut external,
+        };
         self.sources.attach_all(&mut attach, label, source_options, make)?;
+        external.into_iter().for_each(|node| builder.graph.add_external(node));
         builder.graph.add(Edge { handler: name, reads, writes: sinks.into_nodes() });
         Ok(())
     }

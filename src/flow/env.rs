@@ -46,7 +46,7 @@ type Singles = HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>;
 pub(crate) struct EnvParts {
     pub app_id: Arc<str>,
     pub state_dir: PathBuf,
-    pub settings: Arc<crate::conf::Settings>,
+    pub settings: crate::conf::Settings,
     pub max_in_flight: u32,
     pub max_in_flight_bytes: usize,
     pub commit_interval: Duration,

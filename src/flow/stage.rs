@@ -71,13 +71,16 @@ pub(crate) struct Stages<In> {
     in_hand: bool,
 }
 
+// Messages are moved through, never pinned.
+impl<In> Unpin for Stages<In> {}
+
 impl<In> Stages<In> {
     pub(crate) fn new(factories: &[StageFactory<In>]) -> Self {
         Self { list: factories.iter().map(|make| make()).collect(), input: None, at: 0, in_hand: false }
     }
 }
 
-impl<In: Clone + Send + Unpin> Stages<In> {
+impl<In: Clone + Send> Stages<In> {
     fn poll_rest(&mut self, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let count = self.list.len();
         while let Some(stage) = self.list.get_mut(self.at) {
@@ -112,18 +115,18 @@ impl<In: Clone + Send + Unpin> Stages<In> {
     }
 }
 
-impl<In: Clone + Send + Unpin> Stage<In> for Stages<In> {
+impl<In: Clone + Send> Stage<In> for Stages<In> {
     #[inline]
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if let [only] = self.list.as_mut_slice() {
-            self.at = 0;
-            self.in_hand = true;
-            let result = only.as_mut().start(input, unit, cx);
-            if result.is_ready() {
-                self.at = 1;
-                self.in_hand = false;
-            }
-            return result;
+        let this = &mut *self;
+        if let [only] = this.list.as_mut_slice() {
+            // Counted as begun before it is: a `Pending` is resumed, an error ends the lane.
+            this.at = 0;
+            this.in_hand = true;
+            let polled = only.as_mut().start(input, unit, cx);
+            this.in_hand = polled.is_pending();
+            this.at = usize::from(polled.is_ready());
+            return polled;
         }
         self.at = 0;
         self.input = Some(input);

@@ -32,7 +32,10 @@ pub trait Outputs: Send {
 /// Exactly one output.
 pub struct Ready<T>(pub(crate) Option<T>);
 
-impl<T: Send + Unpin> Outputs for Ready<T> {
+// Never pinned: values are moved in and out.
+impl<T> Unpin for Ready<T> {}
+
+impl<T: Send> Outputs for Ready<T> {
     type Item = T;
     const SYNC: bool = true;
     #[inline]
@@ -47,7 +50,10 @@ impl<T: Send + Unpin> Outputs for Ready<T> {
 /// Each item of an iterator.
 pub struct Each<I>(pub(crate) I);
 
-impl<I: Iterator<Item: Send> + Send + Unpin> Outputs for Each<I> {
+// Never pinned: the iterator is used by reference.
+impl<I> Unpin for Each<I> {}
+
+impl<I: Iterator<Item: Send> + Send> Outputs for Each<I> {
     type Item = I::Item;
     const SYNC: bool = true;
     #[inline]
@@ -109,7 +115,8 @@ pin_project! {
 }
 
 impl<O> Try<O> {
-    pub(crate) fn new<T, E: Into<BoxError>>(result: Result<T, E>, outputs: impl FnOnce(T) -> O) -> Self {
+    /// The outputs of a success, or the error.
+    pub fn new<T, E: Into<BoxError>>(result: Result<T, E>, outputs: impl FnOnce(T) -> O) -> Self {
         match result {
             Ok(value) => Self::Outputs { outputs: outputs(value) },
             Err(error) => Self::Failed { error: Some(error.into()) },

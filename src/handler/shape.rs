@@ -70,14 +70,14 @@ markers!(
     AsTryStream: "each of a stream of results",
 );
 
-impl<T: Output + Send + Unpin> Shape<AsOne> for T {
+impl<T: Output + Send> Shape<AsOne> for T {
     type Out = Ready<T>;
     fn shape(self) -> Ready<T> {
         Ready(Some(self))
     }
 }
 
-impl<T: Send + Unpin> Shape<AsWrapped> for One<T> {
+impl<T: Send> Shape<AsWrapped> for One<T> {
     type Out = Ready<T>;
     fn shape(self) -> Ready<T> {
         Ready(Some(self.0))
@@ -91,28 +91,28 @@ impl Shape<AsNothing> for () {
     }
 }
 
-impl<T: Send + Unpin> Shape<AsOption> for Option<T> {
+impl<T: Send> Shape<AsOption> for Option<T> {
     type Out = Each<std::option::IntoIter<T>>;
     fn shape(self) -> Self::Out {
         Each(self.into_iter())
     }
 }
 
-impl<T: Send + Unpin> Shape<AsVec> for Vec<T> {
+impl<T: Send> Shape<AsVec> for Vec<T> {
     type Out = Each<std::vec::IntoIter<T>>;
     fn shape(self) -> Self::Out {
         Each(self.into_iter())
     }
 }
 
-impl<T: Send + Unpin, const N: usize> Shape<AsArray> for [T; N] {
+impl<T: Send, const N: usize> Shape<AsArray> for [T; N] {
     type Out = Each<std::array::IntoIter<T, N>>;
     fn shape(self) -> Self::Out {
         Each(self.into_iter())
     }
 }
 
-impl<I: Iterator<Item: Send> + Send + Unpin> Shape<AsIter> for I {
+impl<I: Iterator<Item: Send> + Send> Shape<AsIter> for I {
     type Out = Each<I>;
     fn shape(self) -> Self::Out {
         Each(self)

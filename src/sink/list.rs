@@ -124,9 +124,12 @@ pub struct Many<S, T> {
     in_hand: bool,
 }
 
+// The sinks are boxed, the value is moved through.
+impl<S, T> Unpin for Many<S, T> {}
+
 impl<T, M, S: IntoSink<T, M>, const N: usize> IntoSinks<T, Array<M>> for [S; N]
 where
-    T: Clone + Send + Unpin + 'static,
+    T: Clone + Send + 'static,
 {
     type Sink = Many<S::Sink, T>;
     fn into_sinks(self, binding: &mut SinkBinding<'_>) -> Result<Self::Sink> {
@@ -135,7 +138,7 @@ where
     }
 }
 
-impl<T: Clone + Send + Unpin, S: Sink<T>> Sink<T> for Many<S, T> {
+impl<T: Clone + Send, S: Sink<T>> Sink<T> for Many<S, T> {
     fn poll_send(
         mut self: Pin<&mut Self>,
         value: &mut Option<T>,

@@ -19,6 +19,9 @@ pub(crate) struct Fanout<In> {
     waiting: Option<(usize, Carried<In>)>,
 }
 
+// Messages are moved through, never pinned.
+impl<In> Unpin for Fanout<In> {}
+
 /// Starts `count` lanes with a stage each from `make`; they end when the stage that is returned is dropped.
 pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
     count: usize,
@@ -72,7 +75,7 @@ impl<In: Send> Fanout<In> {
     }
 }
 
-impl<In: Send + Unpin> Stage<In> for Fanout<In> {
+impl<In: Send> Stage<In> for Fanout<In> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let lane = self.lane_of(&input, unit);
         let guard: Guard = unit.guard();

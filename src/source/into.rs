@@ -81,6 +81,8 @@ pub struct Attach<'a> {
     pub(crate) shared: &'a mut BTreeMap<NodeId, Box<dyn AnyShared>>,
     /// The nodes that the handler being bound reads.
     pub(crate) reads: &'a mut Vec<NodeId>,
+    /// Those of them that are written from outside.
+    pub(crate) external: &'a mut Vec<NodeId>,
 }
 
 impl Attach<'_> {
@@ -189,7 +191,7 @@ where
 /// A source that is declared, and read once for all its handlers.
 pub(crate) trait SharedSource: Send + 'static {
     /// What it gives; each handler but the last gets a clone.
-    type Item: Clone + Send + Unpin + 'static;
+    type Item: Clone + Send + 'static;
 
     /// Who it is.
     fn node(&self) -> NodeId;

@@ -10,7 +10,7 @@ pub(crate) use carried::{Carried, CarriedLane};
 pub use every::{Every, every};
 pub(crate) use fanout::{Fanout, fan_out};
 pub use into::{Attach, FromStream, IntoSource, SourceOptions};
-pub(crate) use into::{KeyHash, Shared, SharedSource};
+pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};

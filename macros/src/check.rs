@@ -1,0 +1,82 @@
+//! What is wrong can often be seen before the types are known; it is said on the user's own words.
+
+use syn::spanned::Spanned;
+use syn::{Error, Expr, FnArg, ItemFn, Lit, Result, ReturnType, Type};
+
+use crate::parse::Arguments;
+
+pub(crate) fn check(arguments: &Arguments, function: &ItemFn) -> Result<()> {
+    let mut errors: Vec<Error> = Vec::new();
+    if arguments.sources.is_empty() {
+        let message = "a handler needs a source: `#[handle(SOURCE)]`";
+        errors.push(Error::new(function.sig.ident.span(), message));
+    }
+    errors.extend(check_signature(function));
+    errors.extend(check_sinks(arguments, function));
+    errors.extend(check_lanes(arguments));
+    match errors.into_iter().reduce(|mut all, error| {
+        all.combine(error);
+        all
+    }) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn check_signature(function: &ItemFn) -> Vec<Error> {
+    let signature = &function.sig;
+    let mut errors = Vec::new();
+    if let Some(parameter) = signature.generics.params.first() {
+        let message = "a handler cannot be generic: nobody would say for which type it is bound";
+        errors.push(Error::new(parameter.span(), message));
+    }
+    for (at, argument) in signature.inputs.iter().enumerate() {
+        match argument {
+            FnArg::Receiver(receiver) => {
+                let message = "a handler is a plain function: it has no `self`";
+                errors.push(Error::new(receiver.span(), message));
+            }
+            FnArg::Typed(typed) => {
+                if let Type::Reference(reference) = &*typed.ty {
+                    let what = if at == 0 { "the message is given by value" } else { "arguments are given by value" };
+                    errors.push(Error::new(reference.span(), format!("{what}: take it without `&`")));
+                }
+            }
+        }
+    }
+    if let Some(token) = &signature.unsafety {
+        errors.push(Error::new(token.span(), "a handler cannot be `unsafe`: the app calls it"));
+    }
+    errors
+}
+
+fn check_sinks(arguments: &Arguments, function: &ItemFn) -> Option<Error> {
+    let nothing = match &function.sig.output {
+        ReturnType::Default => true,
+        ReturnType::Type(_, ty) => matches!(&**ty, Type::Tuple(tuple) if tuple.elems.is_empty()),
+    };
+    let sink = arguments.sinks.first().filter(|_| nothing)?;
+    let message = format!(
+        "`{}` returns nothing, so there is nothing for a sink to take: give it a return type or drop `sink`",
+        function.sig.ident
+    );
+    Some(Error::new(sink.span(), message))
+}
+
+fn check_lanes(arguments: &Arguments) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if let (Some(concurrency), Some(_)) = (&arguments.concurrency, arguments.pipes.first()) {
+        let message = "`pipe` with `concurrency` is refused: a pipe is one lane";
+        errors.push(Error::new(concurrency.span(), message));
+    }
+    if let (Some(key), None) = (&arguments.key, &arguments.concurrency) {
+        errors.push(Error::new(key.span(), "`key` chooses a lane, so it needs `concurrency`"));
+    }
+    if let Some(Expr::Lit(literal)) = &arguments.timeout
+        && let Lit::Str(text) = &literal.lit
+    {
+        let message = "a timeout is a `Duration`, not a string: `timeout = Duration::from_secs(5)`";
+        errors.push(Error::new(text.span(), message));
+    }
+    errors
+}

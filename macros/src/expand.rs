@@ -1,0 +1,166 @@
+//! The code that binds the function. Every mention of one of the user's expressions or types carries its span, so that
+//! an error about it appears there, once.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprMethodCall, FnArg, ItemFn, Type};
+
+use crate::parse::Arguments;
+
+pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
+    let name = function.sig.ident.to_string();
+    let text = source_text(&arguments.sources);
+    let options = options(arguments);
+    let prepare = prepare(function);
+    let sources = sources(arguments);
+    let call = call(function);
+    let sinks = sinks(&arguments.sinks);
+    quote! {
+        const _: () = {
+            use ::slipstream::__private as __p;
+            fn __bind(
+                __builder: &mut __p::Builder<'_>,
+                __options: __p::HandlerOptions,
+            ) -> __p::Result<()> {
+                let __options = __options #options;
+                #prepare
+                let mut __binding = __builder.sinks();
+                #sources
+                let __called = __sources.call(#call);
+                #sinks
+                __called.bind(__builder, __options, __binding)
+            }
+            __p::inventory::submit! {
+                __p::Registered {
+                    name: #name,
+                    source: #text,
+                    place: (::core::module_path!(), ::core::file!(), ::core::line!(), ::core::column!()),
+                    bind: __bind,
+                }
+            }
+        };
+    }
+}
+
+/// The sources as the user wrote them, for errors and counters.
+fn source_text(sources: &[Expr]) -> String {
+    let texts: Vec<_> = sources
+        .iter()
+        .map(|source| source.span().source_text().unwrap_or_else(|| quote!(#source).to_string()))
+        .collect();
+    texts.join(", ")
+}
+
+fn options(arguments: &Arguments) -> TokenStream {
+    let concurrency = arguments.concurrency.as_ref().map(|lanes| quote_spanned!(lanes.span()=> .concurrency(#lanes)));
+    let timeout = arguments.timeout.as_ref().map(|limit| quote_spanned!(limit.span()=> .timeout(#limit)));
+    quote!(#concurrency #timeout)
+}
+
+/// The types of the arguments: the message's first, if there is one.
+fn types(function: &ItemFn) -> Vec<&Type> {
+    let typed = |argument| match argument {
+        &FnArg::Typed(ref typed) => Some(&*typed.ty),
+        FnArg::Receiver(_) => None,
+    };
+    function.sig.inputs.iter().filter_map(typed).collect()
+}
+
+/// Finds what the arguments after the message need.
+fn prepare(function: &ItemFn) -> TokenStream {
+    let name = function.sig.ident.to_string();
+    let prepared = types(function).into_iter().enumerate().skip(1).map(|(at, ty)| {
+        let argument = format_ident!("__argument_{at}");
+        quote_spanned! {ty.span()=>
+            let #argument = __p::prepare::<#ty>(__builder.env(), #name)?;
+        }
+    });
+    quote!(#(#prepared)*)
+}
+
+/// A path stands for a declaration, which is borrowed; anything else is an expression of the user's.
+fn borrowed(expr: &Expr) -> TokenStream {
+    match expr {
+        Expr::Path(path) => quote_spanned!(path.span()=> &#path),
+        other => quote!(#other),
+    }
+}
+
+fn sources(arguments: &Arguments) -> TokenStream {
+    let mut sources = arguments.sources.iter().map(|source| (source.span(), borrowed(source)));
+    let first = sources.next().map(|(span, source)| quote_spanned!(span=> let __sources = __p::from(#source);));
+    let more = sources.map(|(span, source)| quote_spanned!(span=> let __sources = __sources.and(#source);));
+    let key = arguments.key.as_ref().map(|key| {
+        quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);)
+    });
+    let pipes = arguments.pipes.iter().map(|pipe| {
+        quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);)
+    });
+    quote!(#first #(#more)* #key #(#pipes)*)
+}
+
+/// The function of an item that calls the user's.
+fn call(function: &ItemFn) -> TokenStream {
+    let ident = &function.sig.ident;
+    let types = types(function);
+    let probe = quote! {
+        (&&__p::Tag::of(&__value)).when().wrap(__value, |__value| {
+            (&&__p::Tag::of(&__value)).whether().wrap(__value, |__value| {
+                (&&&&&&&&&__p::Tag::of(&__value)).shape().outputs(__value)
+            })
+        })
+    };
+    let Some(message) = types.first() else {
+        let span = function.sig.paren_token.span.join();
+        let tick = quote_spanned!(span=> __p::tick(__item));
+        return quote! {
+            move |__item, _: &__p::UnitCx| {
+                use __p::probe::*;
+                #tick;
+                let __value = #ident();
+                #probe
+            }
+        };
+    };
+    let message = quote_spanned!(message.span()=> __p::message::<_, #message>(__item));
+    let arguments = types.iter().enumerate().skip(1).map(|(at, ty)| {
+        let argument = format_ident!("__argument_{at}");
+        quote_spanned!(ty.span()=> __p::argument::<#ty>(&#argument, __unit))
+    });
+    quote! {
+        move |__item, __unit: &__p::UnitCx| {
+            use __p::probe::*;
+            __p::Try::new(#message, |__message| {
+                let __value = #ident(__message, #(#arguments),*);
+                #probe
+            })
+        }
+    }
+}
+
+fn sinks(sinks: &[Expr]) -> TokenStream {
+    let sinks = sinks.iter().enumerate().map(|(at, sink)| {
+        let more = (at > 0).then(|| quote!(.more()));
+        let sink = sink_call(sink);
+        quote!(let __called = __called #more #sink;)
+    });
+    quote!(#(#sinks)*)
+}
+
+fn sink_call(sink: &Expr) -> TokenStream {
+    let span: Span = sink.span();
+    match sink {
+        Expr::Closure(closure) => quote_spanned!(span=> .closure(&mut __binding, #closure)?),
+        Expr::MethodCall(ExprMethodCall { receiver, method, args, turbofish: None, .. })
+            if method == "map" && args.len() == 1 && matches!(args.first(), Some(Expr::Closure(_))) =>
+        {
+            let receiver = borrowed(receiver);
+            quote_spanned!(span=> .mapped(&mut __binding, #receiver, #args)?)
+        }
+        other => {
+            let other = borrowed(other);
+            quote_spanned!(span=> .sink(&mut __binding, #other)?)
+        }
+    }
+}
