@@ -85,7 +85,9 @@ fn memory(name: &str) -> Result<BrokerUrl> {
     if name.is_empty() {
         return Ok(BrokerUrl::Memory { name: None });
     }
-    check_name("the broker in memory", name)?;
+    // The name is not repeated: in a mistyped address it may hold a password.
+    let message = "`memory:<name>` takes up to 64 ASCII letters, digits, `.`, `_` and `-`";
+    check_name("the broker in memory", name).map_err(|_| Error::new(Kind::Config, message))?;
     Ok(BrokerUrl::Memory { name: Some(name.to_owned()) })
 }
 

@@ -45,6 +45,14 @@ pub struct Conf {
 
 impl Conf {
     /// Nothing set; the file and the environment are read.
+    ///
+    /// ```
+    /// use slipstream::Conf;
+    ///
+    /// let settings = Conf::new().with("app.id", "orders").settings()?;
+    /// assert_eq!(settings.app_id(), "orders");
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     #[expect(clippy::new_without_default, reason = "it reads the file and the environment later, a default should not")]
     pub fn new() -> Self {
         Self { variables: None, default_file: true, ..Self::isolated() }
@@ -76,6 +84,13 @@ impl Conf {
     }
 
     /// Reads this file, and no other; it must be there.
+    ///
+    /// ```
+    /// use slipstream::{Conf, Kind};
+    ///
+    /// let missing = Conf::isolated().file("not/there.toml").settings().unwrap_err();
+    /// assert_eq!(missing.kind(), Kind::Config);
+    /// ```
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
@@ -106,6 +121,15 @@ impl Conf {
     ///
     /// Whoever can reach the network between can then read and change everything. Without this call, those values
     /// are refused, wherever they are set.
+    ///
+    /// ```
+    /// use slipstream::Conf;
+    ///
+    /// let careless = Conf::isolated().with("enable.ssl.certificate.verification", false);
+    /// assert!(careless.settings().is_err());
+    /// # #[cfg(feature = "ssl")]
+    /// assert!(careless.danger_accept_unverified_tls().settings().is_ok());
+    /// ```
     #[must_use]
     pub fn danger_accept_unverified_tls(mut self) -> Self {
         self.unverified_tls = true;

@@ -43,10 +43,10 @@ pub(super) const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// The most messages that may be in flight: each takes a slot of every partition's ring.
-const IN_FLIGHT_LIMIT: usize = 1 << 20;
+const IN_FLIGHT_LIMIT: u64 = 1 << 20;
 /// The longest topic name and the most partitions that Kafka takes.
 const TOPIC_NAME_LIMIT_BYTES: usize = 249;
-const PARTITIONS_LIMIT: u32 = 200_000;
+const PARTITIONS_LIMIT: u64 = 200_000;
 
 /// Where a topic is read from when nobody read it before: the key `auto.offset.reset`.
 ///
@@ -112,10 +112,10 @@ pub(super) fn check(name: &str, value: &str) -> Result<()> {
         "broker" => value.parse::<BrokerUrl>().map(drop),
         "commit.interval" | "watchdog.timeout" => period(value).map(drop),
         "drain.timeout" | "revoke.timeout" => wait(value).map(drop),
-        "max.in.flight" => count(value, IN_FLIGHT_LIMIT).map(drop),
+        "max.in.flight" => count::<usize>(value, IN_FLIGHT_LIMIT).map(drop),
         "max.in.flight.bytes" => size(value).map(drop),
         "name" => topic_name(value),
-        "partitions" => count(value, PARTITIONS_LIMIT).map(drop),
+        "partitions" => count::<u32>(value, PARTITIONS_LIMIT).map(drop),
         "state.dir" if value.trim().is_empty() => Err(wrong("a directory")),
         _ => Ok(()),
     }
@@ -139,8 +139,9 @@ fn size(text: &str) -> Result<u64> {
     size.ok_or_else(|| wrong("a size such as `64MiB` or a number of bytes, at least 1"))
 }
 
-fn count<N: std::str::FromStr + PartialOrd + From<u8> + std::fmt::Display>(text: &str, limit: N) -> Result<N> {
-    let count = text.trim().parse::<N>().ok().filter(|count| *count >= N::from(1) && *count <= limit);
+fn count<N: TryFrom<u64>>(text: &str, limit: u64) -> Result<N> {
+    let count = text.trim().parse::<u64>().ok().filter(|count| (1..=limit).contains(count));
+    let count = count.and_then(|count| N::try_from(count).ok());
     count.ok_or_else(|| wrong(&format!("a whole number between 1 and {limit}")))
 }
 

@@ -45,7 +45,7 @@ impl KafkaConfig {
     fn routed(settings: &Settings, client: Scope) -> Self {
         let serves = |name: &str| key::find(name).is_ok_and(|info| info.scope == client || info.scope == Scope::Both);
         let set = settings.entries().filter(|(name, _)| serves(name));
-        let mut config = Self(set.map(|(name, entry)| (name.to_owned(), entry.value.clone())).collect());
+        let mut config = Self(set.map(|(name, entry)| (native(name).to_owned(), entry.value.clone())).collect());
         owned::owned().filter(|(name, _)| serves(name)).for_each(|(name, value)| config.put(name, value));
         if config.get("client.id").is_none() {
             config.put("client.id", settings.app_id());
@@ -77,6 +77,11 @@ impl KafkaConfig {
         let secrets = self.0.iter().filter(|(name, value)| secret::shown(name, value) == HIDDEN && !value.is_empty());
         secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value.as_str(), HIDDEN))
     }
+}
+
+/// librdkafka's own spelling: of the properties that text can set, one has a `_`.
+pub(super) fn native(name: &str) -> &str {
+    if name == "log.level" { "log_level" } else { name }
 }
 
 impl IntoIterator for KafkaConfig {

@@ -1,7 +1,7 @@
 //! The properties of librdkafka 2.12.1, global and per topic, as its own table lists them.
 //!
-//! Data only: sorted by name, looked up by binary search. Names are in the dotted form; the few properties that
-//! librdkafka spells with `_` are pointers and callbacks, which no text can set (`Scope::Internal`). A property is
+//! Data only: sorted by name, looked up by binary search. Names are in the dotted form; all but one of those
+//! that librdkafka spells with `_` are pointers and callbacks, which no text can set (`Scope::Internal`). A property is
 //! secret when librdkafka marks it so, and also when it may carry a token, a key or a command with one.
 
 use super::key::{KeyInfo, Scope, alias, key};

@@ -112,8 +112,8 @@ impl Process {
         self.loaded = Some(loaded);
         let settings = settings?;
         for (name, entry) in settings.entries() {
-            let opened = || Opened { opener: opener.to_owned(), entry: entry.clone() };
-            self.opened.entry(name).or_insert_with(opened);
+            let first = || Opened { opener: opener.to_owned(), entry: entry.clone() };
+            self.opened.entry(name).or_insert_with(first);
         }
         Ok(settings)
     }

@@ -49,7 +49,9 @@ impl Settings {
         features: Features,
     ) -> Result<Self> {
         let mut values = defaults();
-        layers.into_iter().for_each(|layer| values.merge(layer));
+        for layer in layers {
+            values.merge(layer);
+        }
         kafka::check_transport(&values, unverified_tls)?;
         let typed = Typed::read(&values.0)?;
         Ok(Self(Arc::new(Inner { values, topics: Arc::new(topics), typed, unverified_tls, features })))

@@ -83,9 +83,9 @@ fn cf_2_a_value_is_found_under_both_spellings() {
 
 #[test]
 fn cf_3_an_unknown_key_is_an_error_that_names_it() {
-    assert_eq!(Conf::isolated().settings().unwrap().get("nope"), None);
-    let error = Conf::isolated().with("nope", 1).settings().unwrap_err();
-    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Config, "Conf: unknown key `nope`"));
+    assert_eq!(Conf::isolated().settings().unwrap().get("colour"), None);
+    let error = Conf::isolated().with("colour", 1).settings().unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (Kind::Config, "Conf: unknown key `colour`"));
 }
 
 #[test]
@@ -193,7 +193,47 @@ fn a_message_of_librdkafka_is_shown_without_the_secret_it_repeats() {
     assert_eq!(conf.without_secrets("bad value: sasl.password hunter2-x"), "bad value: sasl.password …-x");
 }
 
-/// Keys that hold secrets, misspelt ones, and ones that take no secret but were given one by mistake.
+/// librdkafka itself is asked: it knows every property here, and the clients can be made.
+#[cfg(feature = "kafka")]
+mod librdkafka {
+    use rdkafka::ClientConfig;
+    use rdkafka::consumer::BaseConsumer;
+    use rdkafka::producer::BaseProducer;
+
+    use super::*;
+
+    fn client(properties: KafkaConfig) -> ClientConfig {
+        properties.into_iter().collect()
+    }
+
+    #[test]
+    fn a_consumer_and_a_producer_can_be_made_from_what_comes_out() {
+        let settings =
+            Conf::isolated().with("bootstrap.servers", "127.0.0.1:1").with("log_level", 3).settings().unwrap();
+        client(settings.kafka_consumer()).create::<BaseConsumer>().unwrap();
+        client(settings.kafka_producer()).create::<BaseProducer>().unwrap();
+    }
+
+    #[test]
+    fn a_consumer_under_the_brokers_assignor_can_be_made() {
+        let settings = Conf::isolated().with("group.protocol", "consumer").settings().unwrap();
+        client(settings.kafka_consumer()).create::<BaseConsumer>().unwrap();
+    }
+
+    #[test]
+    fn every_property_of_the_table_is_known() {
+        for info in super::super::kafka_keys::KAFKA.iter().filter(|info| info.is_kafka()) {
+            let mut one = ClientConfig::new();
+            one.set(super::super::kafka::native(info.name), "no such value");
+            if let Err(error) = one.create_native_config() {
+                let text = error.to_string();
+                assert!(!text.contains("No such configuration property"), "{text}");
+            }
+        }
+    }
+}
+
+/// Keys that hold secrets, and misspelt ones.
 const SECRET_KEYS: &[&str] = &[
     "sasl.password",
     "sasl_plain_password",
@@ -205,13 +245,12 @@ const SECRET_KEYS: &[&str] = &[
     "sasl.username",
     "sasl.passwd",
     "sasl.jaas.config",
-    "acks",
-    "commit.interval",
-    "max.in.flight",
-    "app.id.",
-    "auto.offset.reset",
-    "partitions",
+    "ssl.key.location",
+    "sasl.oauthbearer.token.endpoint.url",
+    "https.ca.pem",
 ];
+
+const SCHEMES: &[&str] = &["", "nats://", "kafka://", "booblik://", "memory:", "redis://", "memory://"];
 
 /// All that can be printed of a configuration in which `key = secret`, with and without the cargo features.
 fn all_that_is_printed(key: &str, secret: &str, ssl: bool) -> String {
@@ -220,15 +259,18 @@ fn all_that_is_printed(key: &str, secret: &str, ssl: bool) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f.toml");
     std::fs::write(&path, format!("{key} = {secret}\n{key} = \"{secret}\n")).unwrap();
+    let valid = dir.path().join("valid.toml");
+    std::fs::write(&valid, format!("'{key}' = {secret:?}\n[topic.words]\n'{key}' = {secret:?}\n")).unwrap();
     let settings = base.settings().unwrap();
     let own = settings.topic("words", [(key, secret)]);
     let set = base.clone().with(key, secret).with_fallback(key, secret);
     let clients = set.settings().map(|settings| (settings.kafka_consumer(), settings.kafka_producer()));
     format!(
-        "{set:?} {:?} {:?} {own:?} {clients:?} {:?}",
+        "{set:?} {:?} {:?} {own:?} {clients:?} {:?} {:?}",
         set.settings(),
         in_env.settings().map(|settings| format!("{settings:?} {:?}", settings.configured().collect::<Vec<_>>())),
-        base.file(&path).settings()
+        base.clone().file(&path).settings(),
+        base.file(&valid).settings().and_then(|settings| settings.topic("words", NONE))
     )
 }
 
@@ -248,7 +290,7 @@ proptest! {
     #[test]
     fn the_password_in_an_address_never_appears_in_what_is_printed(
         key in proptest::sample::select(&["broker", "bootstrap.servers", "metadata_broker_list"][..]),
-        scheme in proptest::sample::select(&["", "nats://", "kafka://", "booblik://", "memory:", "redis://", "memory://"][..]),
+        scheme in proptest::sample::select(SCHEMES),
         password in "[a-z:/@,]{0,5}hunter2Zq[a-z:/,@]{0,5}",
     ) {
         let printed = all_that_is_printed(key, &format!("{scheme}me:{password}@host:4222"), true);

@@ -2,8 +2,8 @@
 
 /// The candidate nearest to `word`, if one is near enough to have been meant.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // One slip per three characters, and at least two, reads as a typo; more is another word.
-    let limit = (word.chars().count() / 3).max(2);
+    // One slip per three characters reads as a typo; more is another word.
+    let limit = (word.chars().count() / 3).max(1);
     let scored = candidates.into_iter().map(|candidate| (distance(word, candidate), candidate));
     scored.filter(|(slips, _)| *slips <= limit).min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
