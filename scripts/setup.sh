@@ -56,14 +56,13 @@ need_test() {
 
 # ---- installing --------------------------------------------------------------------------------------------------
 
-as_root() {
-  if [[ $(id -u) == 0 ]]; then
-    "$@"
-  elif have sudo; then
-    sudo "$@"
-  else
-    die "not root, and there is no sudo. Run as root: apt-get update && apt-get install -y ${MISSING[*]}"
-  fi
+# Fills AS_ROOT with what has to stand before a command for it to run as root.
+AS_ROOT=()
+become_root() {
+  [[ $(id -u) == 0 ]] && return
+  have sudo || die "not root, and there is no sudo. Run as root: apt-get update && apt-get install -y ${MISSING[*]}"
+  sudo -v || die "sudo refused. Run as root: apt-get update && apt-get install -y ${MISSING[*]}"
+  AS_ROOT=(sudo)
 }
 
 # Debian's lists and logs are long; they are shown only if something fails.
@@ -77,9 +76,10 @@ quietly() {
 install_missing() {
   ((${#MISSING[@]} > 0)) || return 0
   have apt-get || die "this machine has no apt-get. Install the counterparts of: ${MISSING[*]}"
+  become_root
   say "installing ${MISSING[*]}"
-  quietly as_root apt-get update || die "the package lists could not be read"
-  quietly as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${MISSING[@]}" ||
+  quietly "${AS_ROOT[@]}" apt-get update || die "the package lists could not be read"
+  quietly "${AS_ROOT[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${MISSING[@]}" ||
     die "not installed: ${MISSING[*]}"
 }
 

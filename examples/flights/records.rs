@@ -26,7 +26,7 @@ pub struct Flight {
     /// Two-letter code of the airline.
     pub carrier: String,
     /// Flight number; with the airline, the airport and the hour it is unique.
-    pub flight: u32,
+    pub number: u32,
     /// Registration of the aircraft.
     pub tailnum: Option<String>,
     /// The scheduled hour of departure, UTC, minutes cut off.
@@ -38,7 +38,7 @@ pub struct Flight {
 impl Flight {
     /// What tells this flight from every other, the same in every run.
     pub fn identity(&self) -> String {
-        format!("{}/{}{}/{}", self.origin, self.carrier, self.flight, self.time_hour.format("%Y-%m-%dT%H"))
+        format!("{}/{}{}/{}", self.origin, self.carrier, self.number, self.time_hour.format("%Y-%m-%dT%H"))
     }
 
     pub fn departed(&self) -> bool {
@@ -103,7 +103,7 @@ pub fn load_flights() -> Result<Vec<Flight>> {
             origin: row.required("origin")?,
             dest: row.required("dest")?,
             carrier: row.required("carrier")?,
-            flight: row.required("flight")?,
+            number: row.required("flight")?,
             tailnum: row.optional("tailnum")?,
             time_hour: row.required("time_hour")?,
             dep_delay: row.optional("dep_delay")?,
