@@ -15,6 +15,7 @@ pub mod proxy;
 pub mod sink;
 pub mod source;
 pub mod testing;
+pub mod topic;
 mod util;
 
 pub use app::{App, Run, RunHandle, Signals, stream};

@@ -1,0 +1,241 @@
+//! What a backend (Kafka, memory) does for topics: it hands over partitions and their records, writes records, and
+//! keeps positions. Everything else (lanes, acknowledgement, commits, pausing) is above and the same for all.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::{Error, Result};
+use crate::flow::{Guard, Position, Queue};
+use crate::message::{Headers, Record};
+
+/// Records that may wait between a backend and a lane, per partition.
+pub(crate) const FEED_MAX_RECORDS: usize = 4096;
+/// Bytes that may wait between a backend and a lane, per partition; one larger record passes alone.
+pub(crate) const FEED_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// One partition's records on their way from the backend to its lane. A feed belongs to one assignment: a seek or a
+/// rebalance makes a new one, and what is left in the old one is dropped with it.
+pub(crate) struct Feed {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub queue: Queue<Record>,
+}
+
+impl Feed {
+    pub(crate) fn new(topic: Arc<str>, partition: i32) -> Arc<Self> {
+        Arc::new(Self { topic, partition, queue: Queue::new(FEED_MAX_RECORDS, FEED_MAX_BYTES) })
+    }
+}
+
+/// A partition that is ours from now on.
+pub(crate) struct Assignment {
+    pub feed: Arc<Feed>,
+    /// The first offset that the feed will carry (or the next one that exists after it).
+    pub from: i64,
+    /// What the group has committed, if anything: `None` when `from` came from the topic's `start`.
+    pub committed: Option<i64>,
+}
+
+/// What a backend tells the app. The app answers quickly: it never does slow work while it holds one.
+pub(crate) enum Event {
+    /// These are ours from now on.
+    Assigned(Vec<Assignment>),
+    /// These are to be given up. The backend waits for the answer, for at most the revoke timeout, and then commits the
+    /// positions in it before it lets go.
+    Revoked {
+        partitions: Vec<(Arc<str>, i32)>,
+        /// Someone else may own them already: nothing is drained, the answer is empty.
+        lost: bool,
+        answer: oneshot::Sender<Vec<Position>>,
+    },
+    /// What the backend waits for, or what is wrong with it; `None`: all is well again. Without a topic: the broker.
+    Notice { topic: Option<Arc<str>>, text: Option<String> },
+    /// It cannot go on.
+    Failed(Error),
+}
+
+/// Events that may wait for the app.
+pub(crate) const EVENTS_MAX: usize = 64;
+/// The way of events to the app.
+pub(crate) type EventSender = mpsc::Sender<Event>;
+
+/// Where reading begins where a group has no position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub enum Start {
+    /// The oldest record that the log has.
+    #[default]
+    Earliest,
+    /// Records written from now on.
+    Latest,
+}
+
+/// What to do when the log no longer has (or does not yet have) a group's position. Applied once, and logged as an
+/// error with the number of records concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OutOfRange {
+    /// The run ends with [`Kind::OutOfRange`](crate::Kind::OutOfRange).
+    #[default]
+    Stop,
+    /// Goes on at the oldest record.
+    Earliest,
+    /// Goes on at the newest.
+    Latest,
+}
+
+/// Where to seek to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeekTo {
+    /// The oldest record of each partition.
+    Beginning,
+    /// Behind the newest record of each partition.
+    End,
+    /// This offset, in each partition.
+    Offset(i64),
+    /// The first record whose timestamp is not before this, in milliseconds since 1970-01-01 UTC; the end where there
+    /// is none.
+    Time(i64),
+}
+
+/// One topic of a subscription.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// As the broker knows it.
+    pub name: Arc<str>,
+    pub start: Start,
+    pub out_of_range: OutOfRange,
+    /// Creates it with this many partitions when it is missing.
+    pub partitions: Option<u32>,
+}
+
+/// What an app reads from a broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscription {
+    pub topics: Vec<Wanted>,
+    pub group: Membership,
+    /// How long the answer to [`Event::Revoked`] may take.
+    pub revoke_timeout: Duration,
+}
+
+/// How partitions are shared and where positions are kept.
+#[derive(Debug, Clone)]
+pub(crate) enum Membership {
+    /// Shared by all members of the group; the broker keeps the positions.
+    Group(Arc<str>),
+    /// Every member reads everything, from these positions (`start` elsewhere); the app keeps them itself.
+    Everything(Vec<Position>),
+}
+
+/// One app's reading connection to a broker.
+pub(crate) trait Driver: Send + Sync + 'static {
+    /// Commits positions of partitions that are ours. One for a partition that was lost meanwhile is dropped, which is
+    /// no error. Not called for [`Membership::Everything`].
+    fn commit(&self, positions: Vec<Position>) -> BoxFuture<'static, Result<()>>;
+
+    /// The offset that a seek would go to. Moves nothing.
+    ///
+    /// Errors: `Kind::Seek` when the partition is not ours or the offset is outside the log.
+    fn resolve(&self, topic: Arc<str>, partition: i32, to: SeekTo) -> BoxFuture<'static, Result<i64>>;
+
+    /// Reads a partition of ours from `offset` on, into a new feed. The lane of the old feed has ended.
+    fn seek(&self, topic: Arc<str>, partition: i32, offset: i64) -> BoxFuture<'static, Result<Assignment>>;
+
+    /// Leaves the group and ends; bounded also when the broker is gone. Revokes nothing: the app has committed before.
+    fn close(&self) -> BoxFuture<'static, Result<()>>;
+}
+
+/// A record on its way to a broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Outgoing {
+    /// As the broker knows it.
+    pub topic: Arc<str>,
+    /// `None`: chosen by the key, or at random without one.
+    pub partition: Option<i32>,
+    pub key: Option<Bytes>,
+    pub value: Option<Bytes>,
+    pub headers: Headers,
+    /// Milliseconds since 1970-01-01 UTC; `None`: now.
+    pub timestamp: Option<i64>,
+}
+
+impl Outgoing {
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.as_ref().map_or(0, Bytes::len) + self.headers.size_bytes()
+    }
+}
+
+/// Where a written record stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Receipt {
+    /// The partition.
+    pub partition: i32,
+    /// The offset.
+    pub offset: i64,
+}
+
+/// Who waits for a record to be acknowledged.
+pub(crate) enum Ack {
+    /// The unit of work that it is an output of.
+    Unit(Guard),
+    /// A caller of `send`.
+    Reply(oneshot::Sender<Result<Receipt>>),
+}
+
+/// Why a record was not taken.
+pub(crate) enum Refused {
+    /// No room now: here it is back, see [`Writer::poll_room`].
+    Full(Outgoing, Ack),
+    /// For good: the acknowledgement has not been told.
+    Failed(Error, Ack),
+}
+
+/// One app's writing connection to a broker.
+pub(crate) trait Writer: Send + Sync + 'static {
+    /// Takes a record without waiting; the acknowledgement is told when the broker has it, or has refused it. Records
+    /// of one partition keep the order of these calls.
+    fn write(&self, record: Outgoing, ack: Ack) -> std::result::Result<(), Refused>;
+
+    /// Ready when [`write`](Self::write) may be tried again after it was full; registers the task otherwise.
+    fn poll_room(&self, cx: &Context<'_>) -> Poll<()>;
+
+    /// Waits until everything written is acknowledged, for at most `limit`; then gives up the rest (their
+    /// acknowledgements fail) and says how many records that were.
+    fn flush(&self, limit: Duration) -> BoxFuture<'static, Result<()>>;
+
+    /// Makes sure that the topic exists or can be written soon: creates it when `partitions` is given and it is missing.
+    fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>>;
+}
+
+/// What a topic looks like on its broker.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct TopicDescription {
+    /// As the broker knows it.
+    pub name: String,
+    /// For each partition: the oldest offset that the log has, and the offset that the next record gets.
+    pub partitions: Vec<(i64, i64)>,
+}
+
+/// Management of topics.
+pub(crate) trait Manage: Send + Sync + 'static {
+    /// Creates a topic; an error if it exists.
+    fn create(&self, topic: Arc<str>, partitions: u32) -> BoxFuture<'static, Result<()>>;
+    /// Deletes a topic with all its records.
+    fn delete(&self, topic: Arc<str>) -> BoxFuture<'static, Result<()>>;
+    /// `None` when there is no such topic.
+    fn describe(&self, topic: Arc<str>) -> BoxFuture<'static, Result<Option<TopicDescription>>>;
+}
+
+/// A broker that an app uses.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// Begins to read. Needs a tokio runtime.
+    fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>>;
+    /// The writing connection, made at the first call.
+    fn writer(&self) -> Result<Arc<dyn Writer>>;
+    /// Management.
+    fn manage(&self) -> Result<Arc<dyn Manage>>;
+}

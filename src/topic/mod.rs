@@ -1,0 +1,2 @@
+//! Topics on brokers.
+pub(crate) mod driver;
