@@ -9,7 +9,7 @@ use apache_avro::writer::datum::GenericDatumWriter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::shape::{Malformed, Shape};
+use super::shape::{MAX_RESOLVED_UNIONS, Malformed, Shape};
 
 pub(super) const MAGIC: [u8; 2] = [0xC3, 0x01];
 const FINGERPRINT_BYTES: usize = 8;
@@ -68,13 +68,16 @@ impl Side {
     }
 
     fn read<V: DeserializeOwned>(&self, mut datum: &[u8]) -> Result<V, Unreadable> {
-        self.shape.check(datum)?;
+        self.shape.check(datum, if self.own { usize::MAX } else { MAX_RESOLVED_UNIONS })?;
         if self.own {
-            Ok(self.reader.read_deser(&mut datum)?)
-        } else {
-            let value = self.reader.read_value(&mut datum)?;
-            Ok(apache_avro::from_value(&value)?)
+            let mut direct = datum;
+            if let Ok(value) = self.reader.read_deser(&mut direct) {
+                return Ok(value);
+            }
+            // It insists on Rust's names of structs and enums, which the schemas of others need not know.
         }
+        let value = self.reader.read_value(&mut datum)?;
+        Ok(apache_avro::from_value(&value)?)
     }
 }
 

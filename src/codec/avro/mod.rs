@@ -40,10 +40,15 @@ const USUAL_BYTES: usize = 128;
 /// Values are written with the codec's own schema. What another schema wrote is resolved to the own one by Avro's
 /// rules: unknown fields are dropped, missing ones take the schema's `default`, numbers widen, aliases apply.
 ///
+/// # Types
+/// Fields go by name and in the schema's order; an `Option` is a union of null and one other type. Structs and enums need
+/// not be called as in the schema, but reading is faster if they are (`#[serde(rename = "…")]` on the type).
+///
 /// # Limits
 /// Before a datum is decoded its lengths are checked against the bytes that are there: at most 64 records, arrays and
-/// maps inside each other, at most 65,536 array items that take no bytes, nothing left over. Each codec keeps its
-/// schemas for the rest of the program: build it once.
+/// maps inside each other, at most 65,536 array items that take no bytes, nothing left over; and where another schema
+/// wrote it, at most 8 unions inside each other, because resolving doubles its work at each. Each codec keeps its schemas
+/// for the rest of the program: build it once.
 ///
 /// It does not know nulls; for tombstones take [`Nullable(&CODEC)`](super::Nullable).
 ///

@@ -10,6 +10,9 @@ use apache_avro::schema::{InnerDecimalSchema, Name, NamespaceRef, UuidSchema};
 
 /// Records, arrays and maps inside each other.
 const MAX_LEVELS: usize = 64;
+/// Unions inside each other, where the datum is resolved to another schema: the resolver tries a union's value before it
+/// takes it, which doubles the work at each of them.
+pub(super) const MAX_RESOLVED_UNIONS: usize = 8;
 /// Items of arrays that take no bytes, of which a few bytes could claim any number.
 const MAX_EMPTY_ITEMS: usize = 65_536;
 const LONGEST_VARINT: usize = 10;
@@ -25,6 +28,8 @@ pub(super) enum Malformed {
     NegativeLength,
     #[error("more than {MAX_LEVELS} levels deep")]
     Deep,
+    #[error("more than {MAX_RESOLVED_UNIONS} unions inside each other in a value of another schema")]
+    Unions,
     #[error("more than {MAX_EMPTY_ITEMS} items without bytes")]
     EmptyItems,
     #[error("variant {0} of a union that has {1}")]
@@ -60,9 +65,9 @@ impl Shape {
         Self { root, named: builder.named }
     }
 
-    /// Whether `bytes` are exactly one datum.
-    pub(super) fn check(&self, bytes: &[u8]) -> Result<(), Malformed> {
-        let mut walk = Walk { named: &self.named, rest: bytes, levels: 0, empty_items: 0 };
+    /// Whether `bytes` are exactly one datum, with at most so many unions inside each other.
+    pub(super) fn check(&self, bytes: &[u8], max_unions: usize) -> Result<(), Malformed> {
+        let mut walk = Walk { named: &self.named, rest: bytes, levels: 0, unions: 0, max_unions, empty_items: 0 };
         walk.node(&self.root)?;
         match walk.rest.len() {
             0 => Ok(()),
@@ -144,6 +149,8 @@ struct Walk<'a> {
     named: &'a [Node],
     rest: &'a [u8],
     levels: usize,
+    unions: usize,
+    max_unions: usize,
     empty_items: usize,
 }
 
@@ -153,11 +160,7 @@ impl Walk<'_> {
             Node::Fixed(length) => self.skip(*length),
             Node::Varint => self.varint().map(drop),
             Node::Sized => self.sized(),
-            Node::Union(variants) => {
-                let index = self.varint()?;
-                let variant = usize::try_from(index).ok().and_then(|index| variants.get(index));
-                self.node(variant.ok_or(Malformed::Variant(index, variants.len()))?)
-            }
+            Node::Union(variants) => self.union(variants),
             Node::Named(index) => {
                 let named = self.named;
                 named.get(*index).map_or(Ok(()), |node| self.node(node))
@@ -180,6 +183,19 @@ impl Walk<'_> {
         self.levels += 1;
         inside(self)?;
         self.levels -= 1;
+        Ok(())
+    }
+
+    fn union(&mut self, variants: &[Node]) -> Result<(), Malformed> {
+        let index = self.varint()?;
+        let variant = usize::try_from(index).ok().and_then(|index| variants.get(index));
+        let variant = variant.ok_or(Malformed::Variant(index, variants.len()))?;
+        if self.unions == self.max_unions {
+            return Err(Malformed::Unions);
+        }
+        self.unions += 1;
+        self.node(variant)?;
+        self.unions -= 1;
         Ok(())
     }
 
@@ -236,50 +252,50 @@ impl Walk<'_> {
 mod tests {
     use super::*;
 
-    fn shape(schema: &str) -> Shape {
-        Shape::new(&Schema::parse_str(schema).unwrap())
+    fn check(schema: &str, bytes: &[u8]) -> Result<(), Malformed> {
+        Shape::new(&Schema::parse_str(schema).unwrap()).check(bytes, MAX_LEVELS)
     }
 
     #[test]
     fn a_length_beyond_the_data_is_short() {
-        assert_eq!(shape(r#""string""#).check(&[0x80, 0x80, 0x80, 0x80, 0x02]), Err(Malformed::Short));
-        assert_eq!(shape(r#""bytes""#).check(&[4, 1]), Err(Malformed::Short));
-        assert_eq!(shape(r#""boolean""#).check(&[]), Err(Malformed::Short));
+        assert_eq!(check(r#""string""#, &[0x80, 0x80, 0x80, 0x80, 0x02]), Err(Malformed::Short));
+        assert_eq!(check(r#""bytes""#, &[4, 1]), Err(Malformed::Short));
+        assert_eq!(check(r#""boolean""#, &[]), Err(Malformed::Short));
     }
 
     #[test]
     fn a_negative_length_is_refused() {
-        assert_eq!(shape(r#""string""#).check(&[1]), Err(Malformed::NegativeLength));
+        assert_eq!(check(r#""string""#, &[1]), Err(Malformed::NegativeLength));
     }
 
     #[test]
     fn numbers_end_after_ten_bytes() {
-        assert_eq!(shape(r#""long""#).check(&[0xff; 11]), Err(Malformed::LongNumber));
-        assert_eq!(shape(r#""long""#).check(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]), Ok(()));
+        assert_eq!(check(r#""long""#, &[0xff; 11]), Err(Malformed::LongNumber));
+        assert_eq!(check(r#""long""#, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01]), Ok(()));
     }
 
     #[test]
     fn items_without_bytes_are_counted() {
-        let nulls = shape(r#"{"type": "array", "items": "null"}"#);
-        assert_eq!(nulls.check(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0]), Err(Malformed::EmptyItems));
-        assert_eq!(nulls.check(&[6, 0]), Ok(()));
-        assert_eq!(nulls.check(&[5, 0, 0]), Ok(()), "a block that says its length");
+        let nulls = r#"{"type": "array", "items": "null"}"#;
+        assert_eq!(check(nulls, &[0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0]), Err(Malformed::EmptyItems));
+        assert_eq!(check(nulls, &[6, 0]), Ok(()));
+        assert_eq!(check(nulls, &[5, 0, 0]), Ok(()), "a block that says its length");
     }
 
     #[test]
     fn a_variant_that_does_not_exist_is_named() {
-        assert_eq!(shape(r#"["null", "long"]"#).check(&[4]), Err(Malformed::Variant(2, 2)));
-        assert_eq!(shape(r#"["null", "long"]"#).check(&[1]), Err(Malformed::Variant(-1, 2)));
+        assert_eq!(check(r#"["null", "long"]"#, &[4]), Err(Malformed::Variant(2, 2)));
+        assert_eq!(check(r#"["null", "long"]"#, &[1]), Err(Malformed::Variant(-1, 2)));
     }
 
     #[test]
     fn what_follows_the_value_is_left_over() {
-        assert_eq!(shape(r#""long""#).check(&[2, 2, 2]), Err(Malformed::LeftOver(2)));
+        assert_eq!(check(r#""long""#, &[2, 2, 2]), Err(Malformed::LeftOver(2)));
     }
 
     #[test]
     fn a_record_that_only_contains_itself_is_too_deep() {
-        let itself = shape(r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#);
-        assert_eq!(itself.check(&[]), Err(Malformed::Deep));
+        let itself = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
+        assert_eq!(check(itself, &[]), Err(Malformed::Deep));
     }
 }

@@ -137,7 +137,7 @@ mod avro {
         r#"{"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}"#,
         r#"{"type": "fixed", "name": "F", "size": 12, "logicalType": "duration"}"#,
         r#"{"type": "enum", "name": "E", "symbols": ["X", "Y"]}"#,
-        r#"{"type": "map", "values": ["null", "int", "boolean"]}"#,
+        r#"{"type": "map", "values": ["null", "int"]}"#,
         r#"{"type": "array", "items": {"type": "array", "items": "double"}}"#,
     ];
 
@@ -179,15 +179,14 @@ mod avro {
 
     #[test]
     fn avro_that_is_too_deep_is_an_error_and_what_is_allowed_fits_the_stack() {
-        let chain = Chain::of(64);
-        let bytes = CHAINS.encode(&chain).unwrap();
-        assert_eq!(Codec::<Chain>::decode(&CHAINS, &bytes).unwrap(), chain);
-        assert_eq!(Codec::<Chain>::decode(&RESOLVED_CHAINS, &bytes).unwrap(), chain);
         let deeper = Bytes::from([&[2; 100_000][..], &[0]].concat());
-        for codec in [&CHAINS, &RESOLVED_CHAINS] {
+        for (codec, links, limit) in [(&CHAINS, 64, "64 levels"), (&RESOLVED_CHAINS, 8, "8 unions")] {
+            let chain = Chain::of(links);
+            let bytes = CHAINS.encode(&chain).unwrap();
+            assert_eq!(Codec::<Chain>::decode(codec, &bytes).unwrap(), chain);
             let error = Codec::<Chain>::decode(codec, &deeper).unwrap_err();
             assert_eq!(error.kind(), Kind::Decode);
-            assert!(error.report().contains("64 levels"), "{}", error.report());
+            assert!(error.report().contains(limit), "{}", error.report());
         }
     }
 
@@ -195,8 +194,7 @@ mod avro {
     #[test]
     fn avro_that_is_cut_off_is_an_error_with_either_schema() {
         let bytes = Avro::text(PARTS[6]).encode(&HashMap::from([("key".to_owned(), Some(7))])).unwrap();
-        let resolving =
-            Avro::text(r#"{"type": "map", "values": ["null", "long", "boolean"]}"#).written_by(&PARTS[6..7]);
+        let resolving = Avro::text(r#"{"type": "map", "values": ["null", "long"]}"#).written_by(&PARTS[6..7]);
         for length in 0..bytes.len() {
             let cut = bytes.slice(..length);
             assert!(Codec::<HashMap<String, Option<i64>>>::decode(&resolving, &cut).is_err(), "{length}");

@@ -10,7 +10,7 @@ use super::sample::{Sample, finite_f64, samples};
 use crate::Kind;
 use crate::codec::{Codec, DefaultCodec, Json, Nullable, Raw, Utf8};
 
-fn same<V: PartialEq + Debug>(codec: &dyn Codec<V>, value: &V) -> Result<(), TestCaseError> {
+fn same<V: PartialEq + Debug + 'static>(codec: &dyn Codec<V>, value: &V) -> Result<(), TestCaseError> {
     let bytes = codec.encode_nullable(value).map_err(|e| TestCaseError::fail(e.report()))?;
     let back = codec.decode_nullable(bytes.as_ref()).map_err(|e| TestCaseError::fail(e.report()))?;
     prop_assert_eq!(&back, value);
