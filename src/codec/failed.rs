@@ -11,6 +11,7 @@ pub(super) fn decoding<T>(codec: &str, length: usize, cause: impl Into<BoxError>
     Error::new(Kind::Decode, format!("{codec}: {length} bytes are not a `{}`", name::<T>())).because(cause)
 }
 
+#[cfg(any(feature = "json", feature = "msgpack"))]
 pub(super) fn encoding<T>(codec: &str, cause: impl Into<BoxError>) -> Error {
     Error::new(Kind::Encode, format!("{codec}: a `{}` cannot be written", name::<T>())).because(cause)
 }

@@ -6,7 +6,7 @@
 //! | [`Raw`] | `Bytes`, `Vec<u8>` | themselves | – | – |
 //! | [`Json`] | every serde type | compact JSON in UTF-8 | skipped; `#[serde(default)]` fills in | 128 levels |
 //! | [`MessagePack`] | every serde type | structs as maps of names | skipped; `#[serde(default)]` fills in | 128 levels |
-//! | [`Avro`] | every serde type that fits the schema | plain datum or single object | resolved by schema | 64 levels, nothing larger than the input |
+//! | `Avro` (feature `avro`) | every serde type that fits the schema | plain datum or single object | resolved by schema | 64 levels, nothing larger than the input |
 //! | [`Nullable`] | `Option<V>` | those of the codec inside | – | – |
 //!
 //! What a topic uses when it names no codec is the type's [`DefaultCodec`].
@@ -30,8 +30,10 @@
 //!         Ok(Bytes::copy_from_slice(&value.to_be_bytes()))
 //!     }
 //!     fn decode(&self, bytes: &Bytes) -> Result<i16> {
-//!         let two = bytes[..].try_into().map_err(|e| Error::new(Kind::Decode, "not two bytes").because::<std::array::TryFromSliceError>(e))?;
-//!         Ok(i16::from_be_bytes(two))
+//!         match bytes[..].try_into() {
+//!             Ok(two) => Ok(i16::from_be_bytes(two)),
+//!             Err(_) => Err(Error::new(Kind::Decode, format!("{} bytes instead of two", bytes.len()))),
+//!         }
 //!     }
 //! }
 //!

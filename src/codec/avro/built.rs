@@ -1,6 +1,7 @@
 //! A codec's schemas, parsed and ready.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use apache_avro::Schema;
 use apache_avro::rabin::Rabin;
@@ -22,7 +23,7 @@ pub(super) type Fingerprint = [u8; FINGERPRINT_BYTES];
 pub(super) enum Unreadable {
     #[error("no single object: it does not begin with C3 01 and a fingerprint")]
     NotSingleObject,
-    #[error("{}", unknown(.0, .1))]
+    #[error("{}", unknown(*.0, .1))]
     UnknownSchema(Fingerprint, Vec<Fingerprint>),
     #[error("it does not fit the schema that wrote it")]
     Malformed(#[from] Malformed),
@@ -30,14 +31,14 @@ pub(super) enum Unreadable {
     Avro(#[from] apache_avro::Error),
 }
 
-fn unknown(found: &Fingerprint, known: &[Fingerprint]) -> String {
-    let known: Vec<_> = known.iter().map(hex).collect();
+fn unknown(found: Fingerprint, known: &[Fingerprint]) -> String {
+    let known: Vec<_> = known.iter().copied().map(hex).collect();
     format!("written with the unknown schema {}, known are {}: add it with `written_by`", hex(found), known.join(", "))
 }
 
 /// A fingerprint as the 16 digits of its number.
-pub(super) fn hex(fingerprint: &Fingerprint) -> String {
-    format!("{:016x}", u64::from_le_bytes(*fingerprint))
+pub(super) fn hex(fingerprint: Fingerprint) -> String {
+    format!("{:016x}", u64::from_le_bytes(fingerprint))
 }
 
 /// The fingerprint of `schema`.
@@ -102,8 +103,8 @@ impl Built {
         for schema in writers {
             let writer = fingerprint(&schema);
             plain = writer;
-            if !sides.contains_key(&writer) {
-                sides.insert(writer, Side::new(Box::leak(Box::new(schema)), Some(own))?);
+            if let Entry::Vacant(side) = sides.entry(writer) {
+                side.insert(Side::new(Box::leak(Box::new(schema)), Some(own))?);
             }
         }
         Ok(Self { own: id, writer: GenericDatumWriter::builder(own).build()?, sides, plain })

@@ -219,7 +219,7 @@ impl Avro {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn fingerprint(&self) -> Result<String> {
-        Ok(built::hex(&self.built()?.own))
+        Ok(built::hex(self.built()?.own))
     }
 
     /// A codec that was built at run time, as the `&'static` that topics and caches take; it is never freed.

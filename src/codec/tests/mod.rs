@@ -6,4 +6,5 @@ mod hostile;
 mod nulls;
 #[cfg(feature = "json")]
 mod round_trip;
+#[cfg(feature = "json")]
 mod sample;

@@ -18,9 +18,9 @@ fn same<V: PartialEq + Debug + 'static>(codec: &dyn Codec<V>, value: &V) -> Resu
 }
 
 /// By default and by every codec for serde types.
-fn same_by_all<V: DefaultCodec + PartialEq + Debug>(value: &V) -> Result<(), TestCaseError>
+fn same_by_all<V>(value: &V) -> Result<(), TestCaseError>
 where
-    V: serde::Serialize + serde::de::DeserializeOwned,
+    V: DefaultCodec + serde::Serialize + serde::de::DeserializeOwned + PartialEq + Debug,
 {
     same(V::CODEC, value)?;
     same::<V>(&Json, value)?;
@@ -173,13 +173,13 @@ mod avro {
 
     #[test]
     fn the_single_object_of_the_specification_is_written() {
-        let schema = r#"{"type": "record", "name": "test", "fields": [
-            {"name": "a", "type": "long", "default": 42}, {"name": "b", "type": "string"}]}"#;
         #[derive(serde::Serialize, serde::Deserialize)]
         struct Test {
             a: i64,
             b: String,
         }
+        let schema = r#"{"type": "record", "name": "test", "fields": [
+            {"name": "a", "type": "long", "default": 42}, {"name": "b", "type": "string"}]}"#;
         let codec = Avro::parse(schema).unwrap().single_object();
         let bytes = codec.encode(&Test { a: 27, b: "foo".into() }).unwrap();
         assert_eq!(&bytes[..], [0xC3, 0x01, 232, 198, 194, 12, 97, 95, 44, 71, 54, 6, b'f', b'o', b'o']);
