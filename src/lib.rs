@@ -28,6 +28,7 @@ pub use pipe::Piped;
 pub use proxy::Proxy;
 pub use sink::{debug, print};
 pub use source::every;
+pub use topic::Topic;
 
 pub use async_stream::{stream, try_stream};
 

@@ -8,6 +8,7 @@ pub use crate::message::{Headers, Message};
 pub use crate::proxy::Proxy;
 pub use crate::sink::print;
 pub use crate::source::every;
+pub use crate::topic::Topic;
 pub use crate::{Conf, Piped};
 
 #[cfg(feature = "macros")]

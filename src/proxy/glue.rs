@@ -1,15 +1,18 @@
 //! A proxy as a source and as a sink.
 
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 
-use super::channel::{Channel, ProxySink, Writer};
 use super::Proxy;
-use crate::error::{Error, Kind, Result};
-use crate::flow::{Env, Gate, NodeId, Stage, StageFactory, Stages};
-use crate::sink::{IntoSink, SinkBinding};
-use crate::source::{Attach, CarriedLane, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
+use crate::error::{BoxError, Error, Kind, Result};
+use crate::flow::{Env, NodeId, Stage, StageFactory, UnitCx};
+use crate::sink::{IntoSink, Sink, SinkBinding};
+use crate::source::{
+    Attach, Carried, Channel, IntoSource, RootKind, SharedSource, SourceOptions, Writer, run_channel,
+};
 
 impl<T: Send + 'static> Proxy<T> {
     /// The channel of this run; made by whichever handler comes first.
@@ -20,7 +23,7 @@ impl<T: Send + 'static> Proxy<T> {
             if open.upgrade().is_some() {
                 return Err(Error::new(Kind::AlreadyOpen, "another app has it open").at(node.to_string()));
             }
-            let channel = Arc::new(Channel::new(self.name(), self.capacity, self.overflow));
+            let channel = Arc::new(Channel::new(node.clone(), self.capacity, self.overflow));
             *open = Arc::downgrade(&channel);
             Ok(channel)
         })
@@ -74,6 +77,41 @@ impl<T: Clone + Send + 'static> IntoSource<FromProxy> for &Proxy<T> {
     }
 }
 
+/// A proxy as a sink of one lane.
+pub struct ProxySink<T> {
+    writer: Writer<T>,
+    waiting: Option<Carried<T>>,
+}
+
+// The message is moved through, never pinned.
+impl<T> Unpin for ProxySink<T> {}
+
+impl<T> ProxySink<T> {
+    pub(crate) fn new(writer: Writer<T>) -> Self {
+        Self { writer, waiting: None }
+    }
+}
+
+impl<T: Send> Sink<T> for ProxySink<T> {
+    #[inline]
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        value: &mut Option<T>,
+        unit: &mut UnitCx,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BoxError>> {
+        let this = &mut *self;
+        if let Some(item) = value.take() {
+            this.waiting = Some(Channel::carried(item, unit));
+        }
+        this.writer.channel().poll_offer(&mut this.waiting, cx).map_err(Into::into)
+    }
+
+    fn fork(&self) -> Self {
+        Self { writer: Writer::new(self.writer.channel()), waiting: None }
+    }
+}
+
 struct ProxySource<T> {
     proxy: Proxy<T>,
     channel: Arc<Channel<T>>,
@@ -101,31 +139,9 @@ impl<T: Clone + Send + 'static> SharedSource for ProxySource<T> {
         stages: Vec<StageFactory<T>>,
         env: &Env,
     ) -> Result<BoxFuture<'static, Result<()>>> {
-        let env = env.clone();
         // An external proxy counts as written until the app shuts down.
         let outside = self.proxy.external.then(|| Writer::new(&self.channel));
-        Ok(Box::pin(async move {
-            let gate: Gate = self.proxy.gate().clone();
-            let stats = env.add_source(&self.node.name, gate.clone());
-            let lane_stats = stats.add_lane(0);
-            let queue = Arc::clone(self.channel.queue());
-            let name = Arc::clone(&self.node.name);
-            let make = move || Stages::new(&stages);
-            let lane = async {
-                if options.concurrency > 1 {
-                    let fanout = Box::pin(fan_out(options.concurrency, options.key, make, &stats, &env));
-                    CarriedLane::new(queue, fanout, name, gate, lane_stats).run(&env).await
-                } else {
-                    CarriedLane::new(queue, make(), name, gate, lane_stats).run(&env).await
-                }
-            };
-            let mut lane = std::pin::pin!(lane);
-            tokio::select! {
-                biased;
-                result = &mut lane => return result,
-                () = env.stop().cancelled() => drop(outside),
-            }
-            lane.await
-        }))
+        let gate = self.proxy.gate().clone();
+        Ok(Box::pin(run_channel(self.channel, outside, gate, options, stages, env.clone())))
     }
 }

@@ -1,28 +1,15 @@
 //! Channels inside the process, between handlers and from the outside in.
 
-mod channel;
 mod glue;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use channel::Channel;
-
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Gate, NodeId};
 use crate::sink::MapSink;
+use crate::source::{Channel, poll_done};
 
-/// What a full proxy does with one more message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Overflow {
-    /// The writer waits.
-    #[default]
-    Wait,
-    /// The oldest message is dropped, counts as done, and is counted in [`Proxy::dropped`].
-    DropOldest,
-    /// The writer gets an error.
-    Error,
-}
+pub use crate::source::Overflow;
 
 /// An in-process channel: a sink for handlers, and a source that gives every message to every handler that reads it, in
 /// order, each with the unit of work that it belongs to.
@@ -174,7 +161,7 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     /// As [`send`](Self::send); a message that was accepted is handled whether or not this future is kept.
     pub async fn deliver(&self, message: T) -> Result<()> {
         let mut tracker = self.channel()?.send_external(message).await?;
-        std::future::poll_fn(|cx| channel::poll_done(&mut tracker, cx)).await
+        std::future::poll_fn(|cx| poll_done(&mut tracker, cx)).await
     }
 }
 

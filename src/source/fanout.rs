@@ -92,7 +92,7 @@ impl<In: Send> Stage<In> for Fanout<In> {
 impl<In> Drop for Fanout<In> {
     fn drop(&mut self) {
         for lane in &self.lanes {
-            lane.close();
+            lane.discard();
         }
     }
 }

@@ -1,14 +1,17 @@
 //! Where messages come from: streams, topics, proxies, caches and timers; and the lanes that drive stages with them.
 
 mod carried;
+mod channel;
 mod every;
 mod fanout;
 mod into;
 mod stream;
 
 pub(crate) use carried::{Carried, CarriedLane};
+pub use channel::Overflow;
+pub(crate) use channel::{Channel, Writer, poll_done, run_channel};
 pub use every::{Every, every};
-pub(crate) use fanout::{Fanout, fan_out};
+pub(crate) use fanout::fan_out;
 pub use into::{Attach, FromStream, IntoSource, SourceOptions};
 pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
 pub(crate) use stream::StreamLane;

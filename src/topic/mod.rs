@@ -1,2 +1,22 @@
-//! Topics on brokers.
+//! Topics on brokers: the declaration ([`Topic`]), what an app opens of it, and the backends behind one interface.
+
+mod admin;
+mod broker;
+mod declare;
 pub(crate) mod driver;
+mod hub;
+mod lane;
+mod offsets;
+mod open;
+mod record;
+mod sink;
+mod source;
+
+mod memory;
+
+pub use admin::Admin;
+pub use declare::Topic;
+pub use driver::{OutOfRange, Receipt, SeekTo, Start, TopicDescription};
+pub use memory::Memory;
+pub use record::{IntoRecord, Parts};
+pub use sink::TopicSink;

@@ -1,0 +1,85 @@
+//! Which backend a topic's settings mean, and who shares it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::driver::Backend;
+use super::memory::MemoryBackend;
+use crate::conf::{BrokerUrl, Settings};
+use crate::error::{Error, Kind, Result};
+use crate::flow::Env;
+
+/// A broker as somebody uses it. Two that are equal share connections.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Broker {
+    url: String,
+    /// Everything its connections are configured with; never shown.
+    how: String,
+}
+
+impl std::fmt::Display for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.url)
+    }
+}
+
+/// One backend behind a name that [`Env::single`] can keep.
+struct Kept(Arc<dyn Backend>);
+
+/// The backend for a topic of a run; topics with equal settings share it.
+pub(crate) fn in_app(settings: &Settings, env: &Env) -> Result<(Broker, Arc<dyn Backend>)> {
+    let mut broker = describe(settings)?;
+    if broker.url == "memory:" {
+        // Belongs to one run.
+        broker.how = format!("{:p}", env.parts());
+    }
+    let kept = env.single(&format!("{} {}", broker.url, broker.how), || Ok(Arc::new(Kept(open(settings)?))))?;
+    Ok((broker, Arc::clone(&kept.0)))
+}
+
+/// The backend for a topic outside of any app; shared while anything outside of apps has it open.
+pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>)> {
+    static OPEN: Mutex<Option<HashMap<Broker, Weak<Kept2>>>> = Mutex::new(None);
+    let broker = describe(settings)?;
+    let mut open_ones = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let map = open_ones.get_or_insert_default();
+    if let Some(found) = map.get(&broker).and_then(Weak::upgrade) {
+        return Ok((broker, found));
+    }
+    let backend = open(settings)?;
+    map.retain(|_, weak| weak.strong_count() > 0);
+    map.insert(broker.clone(), Arc::downgrade(&backend));
+    Ok((broker, backend))
+}
+
+type Kept2 = dyn Backend;
+
+fn describe(settings: &Settings) -> Result<Broker> {
+    match settings.broker() {
+        None => {
+            let message = "no broker is configured: set `broker` to `kafka://host:port` or `memory:` (in the \
+                           environment: SLIPSTREAM_BROKER)";
+            Err(Error::new(Kind::Config, message))
+        }
+        Some(url) => {
+            let how = match url {
+                BrokerUrl::Memory { .. } => String::new(),
+                _ => {
+                    let configs = [settings.kafka_consumer(), settings.kafka_producer()];
+                    configs.iter().flat_map(|config| config.iter()).map(|(key, value)| format!("{key}={value}\n")).collect()
+                }
+            };
+            Ok(Broker { url: url.to_string(), how })
+        }
+    }
+}
+
+fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
+    match settings.broker() {
+        Some(BrokerUrl::Memory { name }) => Ok(MemoryBackend::open(name.as_deref())),
+        Some(BrokerUrl::Kafka { .. }) => {
+            Err(Error::new(Kind::Unsupported, "this program was built without the cargo feature `kafka`"))
+        }
+        other => Err(Error::new(Kind::Unsupported, format!("no backend for {other:?}"))),
+    }
+}

@@ -1,0 +1,400 @@
+//! One reading connection of an app: which partitions it has, a lane for each, and what is committed when.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
+use super::lane::LaneControl;
+use super::offsets::OffsetFile;
+use crate::error::{Error, Kind, Result};
+use crate::flow::{Env, Position, SourceStats};
+
+type Key = (Arc<str>, i32);
+
+/// Makes and runs the lane of a partition; the typed part of a topic, as the hub sees it.
+pub(crate) trait LaneMaker: Send + Sync {
+    /// The future of a lane.
+    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()>;
+    /// The source's counters.
+    fn stats(&self) -> &Arc<SourceStats>;
+    /// Whether a partition that the group has no position for is an error.
+    fn needs_position(&self) -> bool;
+}
+
+/// A seek that someone asked for.
+pub(crate) struct SeekRequest {
+    pub topic: Arc<str>,
+    pub to: SeekTo,
+    pub answer: oneshot::Sender<Result<()>>,
+}
+
+/// Seeks that may wait.
+const SEEKS_MAX: usize = 16;
+
+/// One reading connection of one run; made while the app is built, started by the first of its topics.
+pub(crate) struct Hub {
+    backend: Arc<dyn Backend>,
+    group: Option<Arc<str>>,
+    topics: Mutex<Vec<(Wanted, Arc<dyn LaneMaker>)>>,
+    seeks: mpsc::Sender<SeekRequest>,
+    waiting_seeks: Mutex<Option<mpsc::Receiver<SeekRequest>>>,
+    ended: watch::Sender<bool>,
+}
+
+impl Hub {
+    /// With a group, or reading everything.
+    pub(crate) fn new(backend: Arc<dyn Backend>, group: Option<Arc<str>>) -> Arc<Self> {
+        let (seeks, waiting) = mpsc::channel(SEEKS_MAX);
+        Arc::new(Self {
+            backend,
+            group,
+            topics: Mutex::default(),
+            seeks,
+            waiting_seeks: Mutex::new(Some(waiting)),
+            ended: watch::Sender::new(false),
+        })
+    }
+
+    pub(crate) fn add(&self, wanted: Wanted, maker: Arc<dyn LaneMaker>) {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner).push((wanted, maker));
+    }
+
+    pub(crate) fn seeks(&self) -> mpsc::Sender<SeekRequest> {
+        self.seeks.clone()
+    }
+
+    /// Runs the connection, or waits for the topic that does.
+    pub(crate) async fn run(self: Arc<Self>, env: Env) -> Result<()> {
+        let seeks = self.waiting_seeks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(seeks) = seeks else {
+            let mut ended = self.ended.subscribe();
+            let _ = ended.wait_for(|ended| *ended).await;
+            return Ok(());
+        };
+        let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
+        let result = match Session::open(&self, topics, &env) {
+            Ok((session, events)) => session.run(events, seeks).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            env.fail(error);
+        }
+        self.ended.send_replace(true);
+        Ok(())
+    }
+}
+
+struct Lane {
+    control: Arc<LaneControl>,
+    ended: watch::Receiver<bool>,
+    maker: Arc<dyn LaneMaker>,
+    /// For the watchdog: what was seen last, and since when.
+    seen: (i64, u64),
+    since: Instant,
+    stalled: bool,
+}
+
+/// The running part of a hub.
+struct Session {
+    env: Env,
+    driver: Arc<dyn Driver>,
+    makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
+    lanes: HashMap<Key, Lane>,
+    /// Work that must not hold up events: answers to revocations.
+    answers: JoinSet<()>,
+    /// Positions that the app keeps itself.
+    file: Option<OffsetFile>,
+    pending_seeks: HashMap<Arc<str>, SeekTo>,
+    revoke_timeout: Duration,
+}
+
+impl Session {
+    fn open(
+        hub: &Hub,
+        topics: Vec<(Wanted, Arc<dyn LaneMaker>)>,
+        env: &Env,
+    ) -> Result<(Self, mpsc::Receiver<Event>)> {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let (group, file) = match &hub.group {
+            Some(group) => (Membership::Group(Arc::clone(group)), None),
+            None => {
+                let file = OffsetFile::open(&env.parts().state_dir.join("broadcast.positions"))?;
+                (Membership::Everything(file.positions().to_vec()), Some(file))
+            }
+        };
+        let revoke_timeout = env.parts().revoke_timeout;
+        let wanted = topics.iter().map(|(wanted, _)| wanted.clone()).collect();
+        let driver = hub.backend.subscribe(Subscription { topics: wanted, group, revoke_timeout }, sender)?;
+        let makers = topics.into_iter().map(|(wanted, maker)| (wanted.name, maker)).collect();
+        let session = Self {
+            env: env.clone(),
+            driver,
+            makers,
+            lanes: HashMap::new(),
+            answers: JoinSet::new(),
+            file,
+            pending_seeks: HashMap::new(),
+            revoke_timeout,
+        };
+        Ok((session, events))
+    }
+
+    async fn run(mut self, mut events: mpsc::Receiver<Event>, mut seeks: mpsc::Receiver<SeekRequest>) -> Result<()> {
+        let mut commits = interval(self.env.parts().commit_interval.max(Duration::from_millis(1)));
+        commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (stop, kill) = (self.env.stop().clone(), self.env.kill().clone());
+        let mut draining = false;
+        let mut failure = None;
+        loop {
+            tokio::select! {
+                biased;
+                () = kill.cancelled() => break,
+                () = stop.cancelled(), if !draining => {
+                    draining = true;
+                    self.lanes.values().for_each(|lane| lane.control.stop.cancel());
+                }
+                () = all_ended(&self.lanes), if draining => break,
+                event = events.recv() => match event {
+                    Some(event) => if let Err(error) = self.on_event(event, draining).await {
+                        self.env.fail(error);
+                    },
+                    None => {
+                        failure = (!draining).then(|| Error::new(Kind::Broker, "the reading connection has ended"));
+                        break;
+                    }
+                },
+                Some(_) = self.answers.join_next() => {}
+                Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
+                _ = commits.tick() => {
+                    self.commit().await;
+                    self.watch_progress();
+                }
+            }
+        }
+        // Also after a kill: what is done is committed, within bounds.
+        let _ = tokio::time::timeout(self.revoke_timeout, self.commit()).await;
+        let closed = tokio::time::timeout(self.revoke_timeout, self.close(events)).await;
+        match (failure, closed) {
+            (Some(failure), _) => Err(failure),
+            (None, Ok(result)) => result,
+            (None, Err(_)) => {
+                tracing::warn!("the broker did not let go of the connection in time");
+                Ok(())
+            }
+        }
+    }
+
+    /// Leaves the group; whatever is still asked meanwhile is answered with nothing.
+    async fn close(&mut self, mut events: mpsc::Receiver<Event>) -> Result<()> {
+        let mut close = self.driver.close();
+        loop {
+            tokio::select! {
+                result = &mut close => return result,
+                Some(event) = events.recv() => drop(event),
+            }
+        }
+    }
+
+    async fn on_event(&mut self, event: Event, draining: bool) -> Result<()> {
+        match event {
+            Event::Assigned(assignments) if draining => {
+                drop(assignments);
+            }
+            Event::Assigned(assignments) => {
+                for assignment in assignments {
+                    self.assign(assignment).await?;
+                }
+                // A start that was just resolved is committed at once.
+                self.commit().await;
+            }
+            Event::Revoked { partitions, lost, answer } => self.revoke(partitions, lost, answer),
+            Event::Notice { topic, text } => {
+                if let Some(text) = &text {
+                    tracing::warn!(topic = topic.as_deref().unwrap_or_default(), "{text}");
+                }
+                let concerned = self.makers.iter().filter(|(name, _)| topic.as_ref().is_none_or(|topic| topic == *name));
+                concerned.for_each(|(_, maker)| maker.stats().set_notice(text.clone()));
+            }
+            Event::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn assign(&mut self, mut assignment: Assignment) -> Result<()> {
+        let topic = Arc::clone(&assignment.feed.topic);
+        let partition = assignment.feed.partition;
+        if let Some(to) = self.pending_seeks.get(&topic).copied() {
+            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
+            assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
+        }
+        let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
+        if strict && assignment.committed.is_none() {
+            let message = "the group has no position, and `auto.offset.reset` is `error`";
+            return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
+        }
+        self.start_lane(&assignment);
+        tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
+        Ok(())
+    }
+
+    fn start_lane(&mut self, assignment: &Assignment) {
+        let feed = &assignment.feed;
+        let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };
+        let stats = maker.stats().add_lane(feed.partition);
+        let control = LaneControl::new(Arc::clone(&stats));
+        let lane = maker.lane(assignment, Arc::clone(&control));
+        let (end, ended) = watch::channel(false);
+        let source = Arc::clone(maker.stats());
+        self.env.tasks().spawn(async move {
+            lane.await;
+            source.remove_lane(&stats);
+            end.send_replace(true);
+        });
+        let lane = Lane { control, ended, maker, seen: (-1, 0), since: Instant::now(), stalled: false };
+        if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
+            old.control.kill.cancel();
+        }
+    }
+
+    /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.
+    fn revoke(&mut self, partitions: Vec<Key>, lost: bool, answer: oneshot::Sender<Vec<Position>>) {
+        let lanes: Vec<_> = partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
+        tracing::info!(partitions = lanes.len(), lost, "revoked");
+        if lost {
+            lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
+            let _ = answer.send(Vec::new());
+            return;
+        }
+        let (env, limit) = (self.env.clone(), self.revoke_timeout.mul_f64(0.8));
+        self.answers.spawn(async move {
+            let positions = drain(lanes, limit).await;
+            // Durable before committed.
+            let positions = match env.sync().await {
+                Ok(()) => positions,
+                Err(error) => {
+                    env.fail(error);
+                    Vec::new()
+                }
+            };
+            let _ = answer.send(positions);
+        });
+    }
+
+    /// Commits what has moved since the last time. A failure is tried again by the next tick.
+    async fn commit(&mut self) {
+        self.lanes.values().for_each(|lane| lane.control.poke());
+        tokio::task::yield_now().await;
+        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+        if moved.is_empty() {
+            return;
+        }
+        // Durable before committed.
+        let result = match self.env.sync().await {
+            Ok(()) => self.store(moved.clone()).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            tracing::warn!("positions could not be committed, the next commit tries again: {}", error.report());
+            return;
+        }
+        for Position { topic, partition, next } in moved {
+            if let Some(lane) = self.lanes.get(&(topic, partition)) {
+                lane.control.stats.committed.store(next, Ordering::Release);
+            }
+        }
+    }
+
+    async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.store(positions).await,
+            None => self.driver.commit(positions).await,
+        }
+    }
+
+    /// Checks all targets before anything moves.
+    async fn on_seek(&mut self, request: SeekRequest) {
+        let SeekRequest { topic, to, answer } = request;
+        let result = self.seek(topic, to).await;
+        let _ = answer.send(result);
+    }
+
+    async fn seek(&mut self, topic: Arc<str>, to: SeekTo) -> Result<()> {
+        let keys: Vec<Key> = self.lanes.keys().filter(|(name, _)| *name == topic).cloned().collect();
+        if keys.is_empty() {
+            self.pending_seeks.insert(topic, to);
+            return Ok(());
+        }
+        let mut targets = Vec::new();
+        for (topic, partition) in keys {
+            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
+            targets.push((topic, partition, offset));
+        }
+        for (topic, partition, offset) in targets {
+            let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
+            let key = (Arc::clone(&topic), partition);
+            drain(vec![(key, lane)], self.revoke_timeout).await;
+            let assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
+            self.store(vec![Position { topic, partition, next: offset }]).await?;
+            self.start_lane(&assignment);
+        }
+        Ok(())
+    }
+
+    /// Assigned, work at hand, not paused, no progress: said once, and seen in `health()`.
+    fn watch_progress(&mut self) {
+        let limit = self.env.parts().settings.watchdog_timeout();
+        for ((topic, partition), lane) in &mut self.lanes {
+            let stats = &lane.control.stats;
+            let now = (stats.position.load(Ordering::Relaxed), stats.handled.load(Ordering::Relaxed));
+            let source = lane.maker.stats();
+            if now != lane.seen || !stats.busy.load(Ordering::Relaxed) || !source.gate.is_open() {
+                lane.seen = now;
+                lane.since = Instant::now();
+                if std::mem::take(&mut lane.stalled) {
+                    source.set_notice(None);
+                }
+            } else if !lane.stalled && lane.since.elapsed() >= limit {
+                lane.stalled = true;
+                let text = format!("{topic}[{partition}] has made no progress for {limit:?} at offset {}", now.0);
+                tracing::error!("{text}");
+                source.set_notice(Some(text));
+            }
+        }
+    }
+}
+
+async fn all_ended(lanes: &HashMap<Key, Lane>) {
+    for lane in lanes.values() {
+        let _ = lane.ended.clone().wait_for(|ended| *ended).await;
+    }
+}
+
+/// The position of a lane, if it moved since it was committed.
+fn position((topic, partition): &Key, control: &LaneControl) -> Option<Position> {
+    let next = control.stats.position.load(Ordering::Acquire);
+    let moved = next >= 0 && next != control.stats.committed.load(Ordering::Acquire);
+    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next })
+}
+
+/// Stops lanes, waits for them for at most `limit`, and gives their positions.
+async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
+    lanes.iter().for_each(|(_, lane)| lane.control.stop.cancel());
+    let ended = async {
+        for (_, lane) in &lanes {
+            let _ = lane.ended.clone().wait_for(|ended| *ended).await;
+        }
+    };
+    if tokio::time::timeout(limit, ended).await.is_err() {
+        tracing::warn!(?limit, "some messages were not done in time: their partitions move on without them");
+    }
+    let positions = lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+    lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
+    positions
+}

@@ -1,0 +1,295 @@
+//! The lane of one partition: decodes records in order, drives the stages, and knows how far everything is done.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use futures::task::AtomicWaker;
+use tokio_util::sync::CancellationToken;
+
+use super::driver::{Assignment, Feed};
+use crate::error::{Error, Kind, Result};
+use crate::flow::{Budget, Env, Gate, LaneStats, SourceStats, Stage, UnitCx};
+use crate::message::Record;
+use crate::source::Turn;
+
+/// Turns a record into what the handlers take.
+pub(crate) type Decode<In> = Arc<dyn Fn(Record, &Arc<str>, i32) -> Result<In> + Send + Sync>;
+
+/// What whoever started a lane keeps of it.
+pub(crate) struct LaneControl {
+    /// Stop dispatching, drain, end.
+    pub stop: CancellationToken,
+    /// End at once: what is in flight is not done.
+    pub kill: CancellationToken,
+    pub stats: Arc<LaneStats>,
+    waker: AtomicWaker,
+}
+
+impl LaneControl {
+    pub(crate) fn new(stats: Arc<LaneStats>) -> Arc<Self> {
+        let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
+        Arc::new(Self { stop, kill, stats, waker: AtomicWaker::new() })
+    }
+
+    /// Makes the lane look at what is done, so that its position is fresh.
+    pub(crate) fn poke(&self) {
+        self.waker.wake();
+    }
+}
+
+/// What is kept of a unit until it is done.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    next: i64,
+    bytes: usize,
+}
+
+/// One partition in one assignment.
+pub(crate) struct PartitionLane<In, St> {
+    feed: Arc<Feed>,
+    batch: VecDeque<Record>,
+    decode: Decode<In>,
+    stage: Pin<Box<St>>,
+    unit: UnitCx,
+    hash_keys: bool,
+    kept: Box<[Kept]>,
+    /// Everything before this unit has given its bytes back.
+    released: u64,
+    position: i64,
+    budget: Arc<Budget>,
+    gate: Gate,
+    control: Arc<LaneControl>,
+    waiting: Option<Record>,
+    in_hand: bool,
+    turn: Turn,
+}
+
+impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
+    pub(crate) fn new(
+        assignment: &Assignment,
+        decode: Decode<In>,
+        stage: St,
+        hash_keys: bool,
+        budget: Arc<Budget>,
+        source: &SourceStats,
+        control: Arc<LaneControl>,
+        env: &Env,
+    ) -> Self {
+        let feed = Arc::clone(&assignment.feed);
+        let mut unit = UnitCx::new(Arc::clone(&feed.topic), env.parts().max_in_flight);
+        let kept = vec![Kept::default(); unit.tracker().len()].into_boxed_slice();
+        control.stats.position.store(assignment.from, Ordering::Release);
+        control.stats.committed.store(assignment.committed.unwrap_or(-1), Ordering::Release);
+        Self {
+            feed,
+            batch: VecDeque::new(),
+            decode,
+            stage: Box::pin(stage),
+            unit,
+            hash_keys,
+            kept,
+            released: 0,
+            position: assignment.from,
+            budget,
+            gate: source.gate.clone(),
+            control,
+            waiting: None,
+            in_hand: false,
+            turn: Turn::new(),
+        }
+    }
+
+    /// Runs until it is told to stop and has drained, is told to end at once, or fails.
+    pub(crate) async fn run(mut self, env: &Env) {
+        let control = Arc::clone(&self.control);
+        let mut stop = std::pin::pin!(control.stop.cancelled());
+        let mut stopping = false;
+        let result = tokio::select! {
+            biased;
+            () = control.kill.cancelled() => Ok(()),
+            () = env.kill().cancelled() => Ok(()),
+            result = std::future::poll_fn(|cx| {
+                stopping = stopping || stop.as_mut().poll(cx).is_ready();
+                self.poll_run(stopping, cx)
+            }) => result,
+        };
+        if let Err(error) = result {
+            // Said before the guards are dropped, so that the cause comes before what it causes.
+            env.fail(error);
+        }
+        self.publish();
+        self.feed.queue.discard();
+        let kept = self.kept_bytes();
+        self.budget.give_back(kept);
+        self.control.stats.busy.store(false, Ordering::Relaxed);
+    }
+
+    fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.control.waker.register(cx.waker());
+        self.turn.begin();
+        let mut handled = 0;
+        let polled = self.poll_records(stopping, &mut handled, cx);
+        self.control.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        self.publish();
+        ready!(polled)?;
+        self.poll_drain(cx)
+    }
+
+    fn poll_records(&mut self, stopping: bool, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if self.in_hand {
+                ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
+                self.in_hand = false;
+                self.unit.tracker().end_unit();
+                *handled += 1;
+            }
+            if let Some(error) = self.unit.tracker().take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            if stopping || self.stage.has_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            if !self.unit.tracker().has_room() {
+                if self.unit.tracker().watch(cx, false) {
+                    return Poll::Pending;
+                }
+                continue;
+            }
+            if self.gate.poll_open(cx).is_pending() {
+                return self.wait_for_acks(cx);
+            }
+            let record = match self.waiting.take().or_else(|| self.batch.pop_front()) {
+                Some(record) => record,
+                None => match self.feed.queue.poll_take(&mut self.batch, cx) {
+                    Poll::Ready(true) => continue,
+                    Poll::Ready(false) => return Poll::Ready(Ok(())),
+                    Poll::Pending => match self.stage.as_mut().idle(&mut self.unit, cx) {
+                        Poll::Ready(result) => {
+                            result?;
+                            self.end_own_unit();
+                            continue;
+                        }
+                        Poll::Pending => return self.wait_for_acks(cx),
+                    },
+                },
+            };
+            ready!(self.poll_record(record, handled, cx))?;
+            if self.turn.is_over() {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Pending, and woken when the newest open unit is done or one fails.
+    fn wait_for_acks(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if !self.unit.tracker().watch(cx, true) {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn poll_record(&mut self, record: Record, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if record.offset < self.position_of_next() {
+            return Poll::Ready(Ok(())); // delivered twice by the client
+        }
+        let bytes = record.size_bytes();
+        if self.budget.poll_take(bytes, cx).is_pending() {
+            self.waiting = Some(record);
+            self.publish();
+            return self.wait_for_acks(cx);
+        }
+        let offset = record.offset;
+        if let Some(kept) = self.kept_of_next() {
+            *kept = Kept { next: offset + 1, bytes };
+        }
+        self.unit.set_place(self.feed.partition, offset);
+        if self.hash_keys {
+            self.unit.set_key_hash(record.key.as_ref().map(|key| u64::from(crc32c::crc32c(key))));
+        }
+        self.control.stats.received.store(offset, Ordering::Relaxed);
+        let item = (self.decode)(record, &self.feed.topic, self.feed.partition)?;
+        self.in_hand = true;
+        ready!(self.stage.as_mut().start(item, &mut self.unit, cx))?;
+        self.in_hand = false;
+        self.unit.tracker().end_unit();
+        *handled += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    /// The lowest offset that may come next.
+    fn position_of_next(&mut self) -> i64 {
+        let next = self.unit.tracker().next();
+        if next == 0 {
+            return self.position.max(0);
+        }
+        let at = self.unit.tracker().index(next - 1);
+        self.kept.get(at).map_or(0, |kept| kept.next)
+    }
+
+    /// What is kept of the unit that is worked on.
+    fn kept_of_next(&mut self) -> Option<&mut Kept> {
+        let tracker = self.unit.tracker();
+        let at = tracker.index(tracker.next());
+        self.kept.get_mut(at)
+    }
+
+    /// A unit without a record: what a pipe gives between two messages.
+    fn end_own_unit(&mut self) {
+        let next = self.position_of_next();
+        if let Some(kept) = self.kept_of_next() {
+            *kept = Kept { next, bytes: 0 };
+        }
+        self.unit.tracker().end_unit();
+    }
+
+    /// Looks how far everything is done, gives bytes back, and tells the position.
+    fn publish(&mut self) {
+        let low = self.unit.tracker().scan();
+        let mut bytes = 0;
+        while self.released < low {
+            let at = self.unit.tracker().index(self.released);
+            if let Some(kept) = self.kept.get(at) {
+                bytes += kept.bytes;
+                self.position = kept.next;
+            }
+            self.released += 1;
+        }
+        self.budget.give_back(bytes);
+        let in_flight = self.unit.tracker().next() - low + u64::from(self.in_hand);
+        let stats = &self.control.stats;
+        stats.position.store(self.position, Ordering::Release);
+        stats.in_flight.store(in_flight, Ordering::Relaxed);
+        let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
+        stats.busy.store(has_work, Ordering::Relaxed);
+    }
+
+    fn kept_bytes(&mut self) -> usize {
+        let next = self.unit.tracker().next() + u64::from(self.in_hand);
+        let units = (self.released..next).map(|seq| self.unit.tracker().index(seq)).collect::<Vec<_>>();
+        units.into_iter().filter_map(|at| self.kept.get(at)).map(|kept| kept.bytes).sum()
+    }
+
+    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if let Some(error) = self.unit.tracker().take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            if self.unit.tracker().is_idle() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.unit.tracker().watch(cx, true) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+/// An undecodable record, named by its place.
+pub(crate) fn decode_error(error: Error, topic: &Arc<str>, partition: i32, offset: i64, what: &str) -> Error {
+    let place = crate::message::place(topic, partition, offset);
+    Error::new(Kind::Decode, format!("the {what} cannot be decoded")).at(place).because(error)
+}

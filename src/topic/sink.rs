@@ -1,0 +1,130 @@
+//! A topic as a sink: encodes, hands over, and lets the acknowledgement come by itself.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::declare::Topic;
+use super::driver::{Ack, Outgoing, Refused, Writer};
+use super::open::OpenTopic;
+use super::record::{IntoRecord, Parts, transpose};
+use crate::error::{BoxError, Error, Kind, Result};
+use crate::flow::UnitCx;
+use crate::sink::{IntoSink, Sink, SinkBinding};
+
+/// A topic as a sink of one lane.
+pub struct TopicSink<V: 'static, K: 'static> {
+    topic: Topic<V, K>,
+    open: Arc<OpenTopic>,
+    writer: Arc<dyn Writer>,
+    waiting: Option<(Outgoing, Ack)>,
+}
+
+/// A record's bytes.
+pub(crate) fn encode<V, K>(topic: &Topic<V, K>, name: &Arc<str>, parts: Parts<V, K>) -> Result<Outgoing> {
+    let fail = |what: &str, error: Error| {
+        Error::new(Kind::Encode, format!("the {what} cannot be encoded")).at(format!("topic {name}")).because(error)
+    };
+    let key = transpose(parts.key.map(|key| topic.key.encode_nullable(&key))).map_err(|error| fail("key", error))?;
+    let value = topic.value.encode_nullable(&parts.value).map_err(|error| fail("value", error))?;
+    let (headers, timestamp) = (parts.headers, parts.timestamp);
+    Ok(Outgoing { topic: Arc::clone(name), partition: None, key, value, headers, timestamp })
+}
+
+/// Hands over what waits, as soon as there is room.
+pub(crate) fn poll_write(
+    writer: &dyn Writer,
+    waiting: &mut Option<(Outgoing, Ack)>,
+    cx: &Context<'_>,
+) -> Poll<Result<()>> {
+    while let Some((record, ack)) = waiting.take() {
+        match writer.write(record, ack) {
+            Ok(()) => {}
+            Err(Refused::Full(record, ack)) => {
+                *waiting = Some((record, ack));
+                ready!(writer.poll_room(cx));
+            }
+            Err(Refused::Failed(error, ack)) => {
+                // The caller is told by the result; the unit fails through its handler.
+                if let Ack::Unit(guard) = ack {
+                    guard.ok();
+                }
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+impl<V, K, T> Sink<T> for TopicSink<V, K>
+where
+    T: IntoRecord<V, K> + Send,
+{
+    fn poll_send(
+        mut self: Pin<&mut Self>,
+        value: &mut Option<T>,
+        unit: &mut UnitCx,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), BoxError>> {
+        let this = &mut *self;
+        if let Some(value) = value.take() {
+            let record = encode(&this.topic, &this.open.name, value.into_parts())?;
+            if this.topic.dry {
+                this.open.say_dry();
+                return Poll::Ready(Ok(()));
+            }
+            this.waiting = Some((record, Ack::Unit(unit.guard())));
+        }
+        poll_write(&*this.writer, &mut this.waiting, cx).map_err(Into::into)
+    }
+
+    fn fork(&self) -> Self {
+        let (topic, open, writer) = (self.topic.clone(), Arc::clone(&self.open), Arc::clone(&self.writer));
+        Self { topic, open, writer, waiting: None }
+    }
+}
+
+/// Marker: a topic.
+#[derive(Debug)]
+pub enum FromTopic {}
+
+impl<V, K, T> IntoSink<T, FromTopic> for Topic<V, K>
+where
+    T: IntoRecord<V, K> + Send,
+{
+    type Sink = TopicSink<V, K>;
+
+    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<TopicSink<V, K>> {
+        binding.writes_to(self.node());
+        let env = binding.env();
+        let open = OpenTopic::in_app(&self, env)?;
+        let writer = open.writer()?;
+        let partitions = self.partitions.or(open.settings.partitions());
+        prepare(&open, &writer, partitions, env);
+        Ok(TopicSink { topic: self, open, writer, waiting: None })
+    }
+}
+
+impl<V, K, T> IntoSink<T, FromTopic> for &Topic<V, K>
+where
+    T: IntoRecord<V, K> + Send,
+{
+    type Sink = TopicSink<V, K>;
+
+    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<TopicSink<V, K>> {
+        IntoSink::<T, FromTopic>::into_sink(self.clone(), binding)
+    }
+}
+
+/// Creates the topic if that was asked for, and flushes the writer when the run ends.
+fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u32>, env: &crate::flow::Env) {
+    let (writer, name, for_task) = (Arc::clone(writer), Arc::clone(&open.name), env.clone());
+    let flush = Arc::clone(&writer);
+    let limit = env.parts().revoke_timeout;
+    env.on_close(0, move || Box::pin(async move { flush.flush(limit).await }));
+    env.tasks().spawn(async move {
+        if let Err(error) = writer.prepare(name, partitions).await {
+            for_task.fail(error);
+        }
+    });
+}

@@ -1,0 +1,169 @@
+//! A topic as a source: one lane per assigned partition.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+use super::declare::Topic;
+use super::driver::{Assignment, Start, Wanted};
+use super::hub::{Hub, LaneMaker};
+use super::lane::{Decode, LaneControl, PartitionLane, decode_error};
+use super::open::OpenTopic;
+use super::sink::FromTopic;
+use crate::conf::OffsetReset;
+use crate::error::{Error, Result};
+use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
+use crate::message::Message;
+use crate::source::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
+
+impl<V, K> IntoSource<FromTopic> for Topic<V, K>
+where
+    V: Clone + Send + 'static,
+    K: Clone + Send + 'static,
+{
+    type Item = Message<V, K>;
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
+    where
+        St: Stage<Self::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        to.shared(self, options, Arc::new(move || Box::pin(make())))
+    }
+}
+
+impl<V, K> IntoSource<FromTopic> for &Topic<V, K>
+where
+    V: Clone + Send + 'static,
+    K: Clone + Send + 'static,
+{
+    type Item = Message<V, K>;
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
+    where
+        St: Stage<Self::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        self.clone().attach(to, label, options, make)
+    }
+}
+
+impl<V, K> SharedSource for Topic<V, K>
+where
+    V: Clone + Send + 'static,
+    K: Clone + Send + 'static,
+{
+    type Item = Message<V, K>;
+
+    fn node(&self) -> NodeId {
+        Topic::node(self)
+    }
+
+    fn has_keys(&self) -> bool {
+        true
+    }
+
+    fn kind(&self) -> RootKind {
+        RootKind::Source
+    }
+
+    fn start(
+        self,
+        options: SourceOptions<Self::Item>,
+        stages: Vec<StageFactory<Self::Item>>,
+        env: &Env,
+    ) -> Result<BoxFuture<'static, Result<()>>> {
+        let open = OpenTopic::in_app(&self, env)?;
+        let group = (!self.broadcast).then(|| Arc::<str>::from(open.settings.group_id()));
+        let hub_name = format!("{:?} {group:?}", open.broker);
+        let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
+        open.set_seeks(hub.seeks());
+        let maker = Maker {
+            decode: decode(&self),
+            stages,
+            options,
+            budget: Arc::new(Budget::new(env.parts().max_in_flight_bytes)),
+            stats: env.add_source(&open.name, self.gate().clone()),
+            needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
+            env: env.clone(),
+        };
+        hub.add(wanted(&self, &open), Arc::new(maker));
+        let env = env.clone();
+        Ok(Box::pin(async move {
+            // Kept open as long as it is read.
+            let _open = open;
+            hub.run(env).await
+        }))
+    }
+}
+
+fn wanted<V, K>(topic: &Topic<V, K>, open: &OpenTopic) -> Wanted {
+    let configured = open.settings.offset_reset().and_then(|reset| match reset {
+        OffsetReset::Earliest => Some(Start::Earliest),
+        OffsetReset::Latest => Some(Start::Latest),
+        OffsetReset::Error => None,
+    });
+    Wanted {
+        name: Arc::clone(&open.name),
+        start: topic.start.or(configured).unwrap_or_default(),
+        out_of_range: topic.out_of_range,
+        partitions: topic.partitions.or(open.settings.partitions()),
+    }
+}
+
+fn decode<V: 'static, K: 'static>(topic: &Topic<V, K>) -> Decode<Message<V, K>> {
+    let (key_codec, value_codec) = (topic.key, topic.value);
+    Arc::new(move |record, topic, partition| {
+        let fail = |what| move |error: Error| decode_error(error, topic, partition, record.offset, what);
+        let key = record.key.as_ref().map(|key| key_codec.decode_nullable(Some(key))).transpose().map_err(fail("key"))?;
+        let value = value_codec.decode_nullable(record.value.as_ref()).map_err(fail("value"))?;
+        Ok(Message {
+            key,
+            value,
+            headers: record.headers,
+            timestamp: record.timestamp,
+            topic: Arc::clone(topic),
+            partition,
+            offset: record.offset,
+        })
+    })
+}
+
+/// Makes the lanes of one topic.
+struct Maker<In> {
+    decode: Decode<In>,
+    stages: Vec<StageFactory<In>>,
+    options: SourceOptions<In>,
+    budget: Arc<Budget>,
+    stats: Arc<SourceStats>,
+    /// `auto.offset.reset = error`: a partition without a position ends the run.
+    needs_position: bool,
+    env: Env,
+}
+
+impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
+    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()> {
+        let env = self.env.clone();
+        let SourceOptions { concurrency, key } = self.options.clone();
+        let (decode, budget) = (Arc::clone(&self.decode), Arc::clone(&self.budget));
+        if concurrency > 1 {
+            let hash_keys = key.is_none();
+            let stage = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
+            let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
+            Box::pin(async move { lane.run(&env).await })
+        } else {
+            let stage = Stages::new(&self.stages);
+            let lane = PartitionLane::new(assignment, decode, stage, false, budget, &self.stats, control, &env);
+            Box::pin(async move { lane.run(&env).await })
+        }
+    }
+
+    fn stats(&self) -> &Arc<SourceStats> {
+        &self.stats
+    }
+
+    fn needs_position(&self) -> bool {
+        self.needs_position
+    }
+}
+
