@@ -1,2 +1,5 @@
 //! Topics on brokers.
 pub(crate) mod driver;
+mod memory;
+
+pub use memory::{Memory, MemoryLimits};
