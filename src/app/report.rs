@@ -69,6 +69,13 @@ pub struct Stats {
     pub sources: Vec<SourceTotals>,
 }
 
+impl Stats {
+    /// How many messages of the source called `name` were handled; 0 when there is no such source.
+    pub fn handled(&self, name: &str) -> u64 {
+        self.sources.iter().filter(|source| source.name == name).map(|source| source.handled).sum()
+    }
+}
+
 /// Counters of one source.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]

@@ -9,3 +9,20 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(future)
 }
+
+/// Waits until `condition` holds, looking every millisecond; for events that cannot be awaited.
+///
+/// # Panics
+/// When it does not hold within a minute.
+#[track_caller]
+pub fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+    let caller = std::panic::Location::caller();
+    async move {
+        let began = std::time::Instant::now();
+        while !condition() {
+            assert!(began.elapsed() < LIMIT, "waited for more than {LIMIT:?} at {caller}");
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+}

@@ -35,10 +35,11 @@ use crate::sink::MapSink;
 ///     .handle(stream::iter(["a", "bcd"]), |word: &'static str| word.to_owned(), &WORDS)
 ///     .handle(&WORDS, |word: String| (word.clone(), word.len()), &LENGTHS)
 ///     .handle(&LENGTHS, |message: Message<usize>| message.value, print);
-/// # let run = app.run();
-/// # let handle = run.handle();
-/// # let watch = async move { while handle.stats().sources.iter().all(|source| source.name != "lengths" || source.handled < 2) { slipstream::testing::tick().await } handle.trigger(); Ok::<_, slipstream::Error>(()) };
-/// # futures::future::try_join(run.into_future(), watch).await.map(|_| ())
+/// let run = app.run();
+/// let handle = run.handle();
+/// let read = || handle.stats().handled("lengths") == 2;
+/// let stop = async { slipstream::testing::until(read).await; handle.trigger(); Ok(()) };
+/// futures::try_join!(run.into_future(), stop).map(drop)
 /// # }).unwrap();
 /// ```
 pub struct Topic<V: 'static, K: 'static = String> {

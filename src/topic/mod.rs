@@ -17,6 +17,6 @@ mod memory;
 pub use admin::Admin;
 pub use declare::Topic;
 pub use driver::{OutOfRange, Receipt, SeekTo, Start, TopicDescription};
-pub use memory::Memory;
+pub use memory::{Memory, MemoryLimits};
 pub use record::{IntoRecord, Parts};
 pub use sink::TopicSink;

@@ -1,0 +1,60 @@
+//! The backend of `memory:`: what an app asks for readers, writers and management.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
+
+use super::broker::{Broker, Memory};
+use super::member::MemoryDriver;
+use super::writer::MemoryWriter;
+use crate::error::Result;
+use crate::topic::driver::{Backend, Driver, EventSender, Manage, Subscription, TopicDescription, Writer};
+
+/// An app's use of a broker in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryBackend {
+    memory: Memory,
+}
+
+impl MemoryBackend {
+    /// The broker that is shared by `name`, or one of its own without a name.
+    pub(crate) fn open(name: Option<&str>) -> Self {
+        Self::over(name.map_or_else(Memory::new, Memory::named))
+    }
+
+    /// This broker.
+    pub(crate) fn over(memory: Memory) -> Self {
+        Self { memory }
+    }
+}
+
+impl Backend for MemoryBackend {
+    fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>> {
+        Ok(Arc::new(MemoryDriver::start(Arc::clone(self.memory.broker()), subscription, events)?))
+    }
+
+    fn writer(&self) -> Result<Arc<dyn Writer>> {
+        Ok(Arc::new(MemoryWriter::new(Arc::clone(self.memory.broker()))))
+    }
+
+    fn manage(&self) -> Result<Arc<dyn Manage>> {
+        Ok(Arc::new(MemoryManage(Arc::clone(self.memory.broker()))))
+    }
+}
+
+struct MemoryManage(Arc<Broker>);
+
+impl Manage for MemoryManage {
+    fn create(&self, topic: Arc<str>, partitions: u32) -> BoxFuture<'static, Result<()>> {
+        ready(self.0.with(|state| state.create(&topic, partitions))).boxed()
+    }
+
+    fn delete(&self, topic: Arc<str>) -> BoxFuture<'static, Result<()>> {
+        ready(self.0.with(|state| state.delete(&topic))).boxed()
+    }
+
+    fn describe(&self, topic: Arc<str>) -> BoxFuture<'static, Result<Option<TopicDescription>>> {
+        ready(Ok(self.0.with(|state| state.describe(&topic)))).boxed()
+    }
+}

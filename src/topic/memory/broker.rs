@@ -1,0 +1,134 @@
+//! The state behind its lock, and who is woken when it changes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::limits::MemoryLimits;
+use super::room::Room;
+use super::state::State;
+use crate::flow::WakerSet;
+
+/// What all handles and connections of one broker share.
+pub(super) struct Broker {
+    name: Option<String>,
+    state: Mutex<State>,
+    /// Members that wait for something to do.
+    pub(super) steps: WakerSet,
+    /// Members that wait for records.
+    pub(super) data: WakerSet,
+    pub(super) room: Room,
+}
+
+impl Broker {
+    fn new(name: Option<String>, limits: MemoryLimits) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            state: Mutex::new(State::new(limits)),
+            steps: WakerSet::default(),
+            data: WakerSet::default(),
+            room: Room::default(),
+        })
+    }
+
+    /// Calls `f` with the state, and afterwards, without the lock, wakes whom the change concerns.
+    pub(super) fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> T {
+        let (result, news) = {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = f(&mut state);
+            let news = std::mem::take(&mut state.news);
+            if news.refused {
+                // Under the lock: what makes room comes before the refusal or is told after it.
+                self.room.refused();
+            }
+            (result, news)
+        };
+        if news.steps {
+            self.steps.wake_all();
+        }
+        if news.data {
+            self.data.wake_all();
+        }
+        if news.room {
+            self.room.made();
+        }
+        result
+    }
+}
+
+/// A broker in the memory of this process: topics with partitions, offsets, groups and their positions, for tests and
+/// for apps whose data need not outlive the process.
+///
+/// Cloning gives another handle on the same broker. It lives, with all records and positions, as long as any handle or
+/// any app that uses it. Topics are created by their first use, with 4 partitions. Each is bounded by
+/// [`MemoryLimits::topic_bytes`]: when it is full, it first drops the records that all groups that ever read it have
+/// committed past, and otherwise makes its writers wait. Apps that read it whole, without a group, are done with a
+/// record here when they have been given it.
+///
+/// ```
+/// use slipstream::topic::Memory;
+///
+/// let orders = Memory::named("orders");          // what `memory:orders` means in this process
+/// assert_eq!(Memory::named("orders"), orders);   // the same broker
+/// assert_ne!(Memory::new(), Memory::new());      // two brokers
+/// ```
+#[derive(Clone)]
+pub struct Memory(Arc<Broker>);
+
+/// The named brokers that are alive.
+static NAMED: Mutex<BTreeMap<String, Weak<Broker>>> = Mutex::new(BTreeMap::new());
+
+impl Memory {
+    /// A broker that nobody else can name.
+    #[expect(clippy::new_without_default, reason = "every call makes another broker, which `default` does not say")]
+    pub fn new() -> Self {
+        Self::with_limits(MemoryLimits::default())
+    }
+
+    /// The same with other bounds.
+    pub fn with_limits(limits: MemoryLimits) -> Self {
+        Self(Broker::new(None, limits))
+    }
+
+    /// The broker that all of this process share by `name`; made when there is none. Keep the handle as long as the
+    /// records and positions are to stay when no app is running.
+    pub fn named(name: &str) -> Self {
+        let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(broker) = named.get(name).and_then(Weak::upgrade) {
+            return Self(broker);
+        }
+        named.retain(|_, broker| broker.strong_count() > 0);
+        let broker = Broker::new(Some(name.to_owned()), MemoryLimits::default());
+        named.insert(name.to_owned(), Arc::downgrade(&broker));
+        Self(broker)
+    }
+
+    /// The name that it is shared by, if any.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Bytes that the records of all topics take: payload and 64 bytes for each record.
+    pub fn size_bytes(&self) -> usize {
+        self.0.with(|state| state.size_bytes())
+    }
+
+    pub(super) fn broker(&self) -> &Arc<Broker> {
+        &self.0
+    }
+}
+
+/// Whether both are handles on one broker.
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Memory {}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
