@@ -125,24 +125,20 @@ impl Avro {
         Self::new(Source::File(path))
     }
 
-    /// The schema that `#[derive(AvroSchema)]` makes of the type `T` (your crate needs `apache-avro` with its feature
-    /// `derive`).
+    /// The schema of the type `T`: of what is made of std's types, or of an own one with `#[derive(AvroSchema)]` (for
+    /// the derive your crate needs `apache-avro` with its feature `derive`).
     ///
     /// ```
-    /// use serde::{Deserialize, Serialize};
-    /// use slipstream::codec::{Avro, AvroSchema, Codec};
+    /// use std::collections::HashMap;
     ///
-    /// #[derive(Serialize, Deserialize, AvroSchema, Debug, PartialEq)]
-    /// struct Reading {
-    ///     place: String,
-    ///     degrees: f64,
-    /// }
+    /// use slipstream::codec::{Avro, Codec};
     ///
-    /// static READINGS: Avro = Avro::derived::<Reading>();
+    /// type Delays = HashMap<String, Option<i32>>;
+    /// static DELAYS: Avro = Avro::derived::<Delays>();
     ///
-    /// let reading = Reading { place: "JFK".into(), degrees: 3.5 };
-    /// let back: Reading = READINGS.decode(&READINGS.encode(&reading)?)?;
-    /// assert_eq!(back, reading);
+    /// let delays = Delays::from([("JFK".into(), Some(-3)), ("LGA".into(), None)]);
+    /// let back: Delays = DELAYS.decode(&DELAYS.encode(&delays)?)?;
+    /// assert_eq!(back, delays);
     /// # Ok::<(), slipstream::Error>(())
     /// ```
     #[must_use]

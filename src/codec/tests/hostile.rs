@@ -99,7 +99,7 @@ mod avro {
 
     use super::*;
     use crate::Kind;
-    use crate::codec::tests::sample::{Chain, Sample};
+    use crate::codec::tests::sample::{Chain, SCHEMA, Sample};
     use crate::codec::{Avro, Codec};
 
     /// Every kind of schema, to be read as another record so that resolution runs too.
@@ -120,7 +120,7 @@ mod avro {
         {"name": "next", "type": ["null", "Chain"], "default": null},
         {"name": "more", "type": "int", "default": 1}]}"#;
 
-    static SAMPLES: Avro = Avro::derived::<Sample>();
+    static SAMPLES: Avro = Avro::text(SCHEMA);
     static ALL_OWN: Avro = Avro::text(ALL);
     static ONE: Avro = Avro::text(r#"{"type": "record", "name": "All", "fields": [
         {"name": "a", "type": {"type": "array", "items": ["null", "string", "bytes"]}}, {"name": "j", "type": ["null", "All"]}]}"#)

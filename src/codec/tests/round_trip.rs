@@ -133,9 +133,10 @@ mod avro {
 
     use super::*;
     use crate::codec::Avro;
+    use crate::codec::tests::sample::SCHEMA;
 
-    static PLAIN: Avro = Avro::derived::<Sample>();
-    static OBJECT: Avro = Avro::derived::<Sample>().single_object();
+    static PLAIN: Avro = Avro::text(SCHEMA);
+    static OBJECT: Avro = Avro::text(SCHEMA).single_object();
     /// The same schema again, by another way into the type.
     static RESOLVED: LazyLock<Avro> = LazyLock::new(|| Avro::text(WIDER).written_by(&NARROWER));
 
