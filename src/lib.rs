@@ -24,7 +24,7 @@ pub use error::{BoxError, Error, Kind, Result};
 pub use flow::Gate;
 pub use handler::{Ext, One, Output, Unit};
 pub use message::{Header, Headers, Message, Timestamp};
-pub use pipe::Piped;
+pub use pipe::{Piped, pipe};
 pub use proxy::Proxy;
 pub use sink::{debug, print};
 pub use source::every;

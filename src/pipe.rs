@@ -15,6 +15,7 @@ use tokio_util::sync::PollSemaphore;
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Stage, UnitCx};
 use crate::handler::panic_message;
+use crate::source::{Attach, IntoSource, SourceOptions};
 
 /// What a pipe reads: the messages of the handler's sources, merged.
 ///
@@ -171,6 +172,62 @@ impl<In: Send, P: Stream + Send, St: Stage<P::Item>> Stage<In> for PipeStage<In,
     fn has_ended(&self) -> bool {
         self.ended && !self.in_hand
     }
+}
+
+/// A source with a pipe behind it; made by [`pipe`].
+pub struct PipedSource<S, P> {
+    source: S,
+    pipe: P,
+}
+
+/// Puts `pipe` behind `source`: a function from a stream to a stream, called once per handler. Pipes compose:
+/// `pipe(pipe(source, f), g)` gives `g(f(source))`.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::pipe;
+///
+/// # slipstream::testing::block_on(async {
+/// App::new()
+///     .handle(pipe(stream::iter(1..=4), |numbers| numbers.skip(2)), |n: u32| n, print)
+///     .run()
+///     .await
+/// # }).unwrap();
+/// ```
+pub fn pipe<S, P>(source: S, pipe: P) -> PipedSource<S, P> {
+    PipedSource { source, pipe }
+}
+
+/// Marker: a source with a pipe.
+#[derive(Debug)]
+pub struct FromPiped<M, T>(M, T);
+
+impl<S, P, M, T> IntoSource<FromPiped<M, T>> for PipedSource<S, P>
+where
+    S: IntoSource<M>,
+    P: FnOnce(Piped<S::Item>) -> T,
+    T: Stream<Item: Send + 'static> + Send + 'static,
+{
+    type Item = T::Item;
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T::Item>, make: F) -> Result<()>
+    where
+        St: Stage<T::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        refuse_lanes(label, options.concurrency)?;
+        let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
+        self.source.attach(to, label, SourceOptions::default(), move || shared.lane())
+    }
+}
+
+/// A pipe is one lane.
+pub(crate) fn refuse_lanes(label: &str, concurrency: usize) -> Result<()> {
+    if concurrency > 1 {
+        let message = "`pipe` with `concurrency` is refused: a pipe is one lane";
+        return Err(Error::new(Kind::Build, message).at(label));
+    }
+    Ok(())
 }
 
 /// One stage used by several lanes in turn, so that a pipe is called once per handler whatever its sources are.

@@ -13,7 +13,7 @@ use super::graph::{Edge, Graph};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, NodeId, Stage, UnitCx};
 use crate::handler::{Bound, Outputs};
-use crate::pipe::{PipeStage, Piped, SharedStage};
+use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
 use crate::sink::{Both, IntoSink, Mapped, NoSink, Sink, SinkBinding};
 use crate::source::{AnyShared, Attach, IntoSource, KeyHash, Root, SourceOptions};
 
@@ -169,10 +169,7 @@ where
         St: Stage<S::Item> + 'static,
         F: Fn() -> St + Clone + Send + Sync + 'static,
     {
-        if options.concurrency > 1 {
-            let message = "`pipe` with `concurrency` is refused: a pipe is one lane";
-            return Err(Error::new(Kind::Build, message).at(label));
-        }
+        refuse_lanes(label, options.concurrency)?;
         let stage = PipeStage::new(self.1, make(), Arc::from(label));
         let shared = SharedStage::new(stage, A::COUNT);
         self.0.attach_all(to, label, SourceOptions::default(), move || shared.lane())

@@ -22,7 +22,7 @@ pub(crate) use position::Position;
 pub(crate) use queue::{Push, Queue};
 pub use ring::Guard;
 pub(crate) use ring::Tracker;
-pub(crate) use stage::{BoxStage, StageFactory, Stages};
+pub(crate) use stage::{StageFactory, Stages};
 pub use stage::Stage;
 pub(crate) use stats::{LaneStats, SourceStats};
 pub use unit::UnitCx;

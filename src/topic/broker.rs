@@ -76,7 +76,7 @@ fn describe(settings: &Settings) -> Result<Broker> {
 
 fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
     match settings.broker() {
-        Some(BrokerUrl::Memory { name }) => Ok(MemoryBackend::open(name.as_deref())),
+        Some(BrokerUrl::Memory { name }) => Ok(Arc::new(MemoryBackend::open(name.as_deref()))),
         Some(BrokerUrl::Kafka { .. }) => {
             Err(Error::new(Kind::Unsupported, "this program was built without the cargo feature `kafka`"))
         }

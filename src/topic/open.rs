@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::broker::{self, Broker};
 use super::declare::Topic;
-use super::driver::{Ack, Backend, Outgoing, Receipt, Refused, SeekTo, Writer};
+use super::driver::{Ack, Backend, Outgoing, Receipt, SeekTo, Writer};
 use super::hub::SeekRequest;
 use crate::conf::{Conf, TopicSettings};
 use crate::error::{Error, Kind, Result};

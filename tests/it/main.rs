@@ -1,0 +1,5 @@
+//! Integration tests, in one binary. Folders are named after what they are about.
+
+mod engine;
+mod scenarios;
+mod topics;
