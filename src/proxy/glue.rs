@@ -4,8 +4,8 @@ use std::sync::{Arc, PoisonError};
 
 use futures::future::BoxFuture;
 
-use super::channel::{Channel, ProxySink, Writer};
 use super::Proxy;
+use super::channel::{Channel, ProxySink, Writer};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, Gate, NodeId, Stage, StageFactory, Stages};
 use crate::sink::{IntoSink, SinkBinding};

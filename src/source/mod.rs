@@ -9,8 +9,8 @@ mod stream;
 pub(crate) use carried::{Carried, CarriedLane};
 pub use every::{Every, every};
 pub(crate) use fanout::{Fanout, fan_out};
-pub use into::{Attach, FromStream, IntoSource, SourceOptions};
 pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
+pub use into::{Attach, FromStream, IntoSource, SourceOptions};
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};
