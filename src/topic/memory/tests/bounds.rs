@@ -67,7 +67,7 @@ async fn what_a_member_has_gone_back_to_is_kept() {
     let mut app = App::ready(&backend, group("g")).await;
     app.offsets(0, FIT).await;
     app.commit(0, 10).await;
-    // Its feed is full, so to speak: the task has not run since the seek.
+    // The feeder has not run since the seek.
     let back = app.driver.seek("t".into(), 0, 4).await.unwrap();
     app.take(vec![back]);
     assert!(write(&backend, record(Some(0), "x")).is_some());
@@ -88,13 +88,11 @@ async fn nothing_is_dropped_before_the_first_group_has_come() {
 async fn readers_without_a_group_make_room_by_reading() {
     let backend = small();
     let mut app = App::ready(&backend, subscription(Membership::Everything(vec![]))).await;
-    let mut expected = 0;
-    for _ in 0..5 * FIT {
+    for expected in (0..).take(5 * FIT) {
         while write(&backend, record(Some(0), "x")).is_none() {
             settle().await;
         }
         assert_eq!(app.offsets(0, 1).await, [expected]);
-        expected += 1;
     }
 }
 

@@ -5,7 +5,6 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::MemoryBackend;
@@ -163,10 +162,6 @@ impl App {
             offsets.push(self.next(partition).await.offset);
         }
         offsets
-    }
-
-    pub(super) fn has_next(&mut self, partition: i32) -> bool {
-        self.next(partition).now_or_never().is_some()
     }
 
     pub(super) async fn commit(&self, partition: i32, next: i64) {
