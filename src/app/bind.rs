@@ -50,10 +50,7 @@ impl HandlerOptions {
 
     /// By which key lanes are chosen.
     #[must_use]
-    pub fn key<In: 'static, K: std::hash::Hash>(
-        mut self,
-        key: impl Fn(&In) -> K + Send + Sync + 'static,
-    ) -> Self {
+    pub fn key<In: 'static, K: std::hash::Hash>(mut self, key: impl Fn(&In) -> K + Send + Sync + 'static) -> Self {
         let hash: KeyHash<In> = Arc::new(move |item| hash_of(&key(item)));
         self.key = Some(Box::new(hash));
         self
@@ -266,7 +263,11 @@ where
     ///
     /// # Errors
     /// None.
-    pub fn closure<F, R, M>(self, binding: &mut SinkBinding<'_>, sink: F) -> Result<Called<A, C, <F as IntoSink<O::Item, (R, M)>>::Sink>>
+    pub fn closure<F, R, M>(
+        self,
+        binding: &mut SinkBinding<'_>,
+        sink: F,
+    ) -> Result<Called<A, C, <F as IntoSink<O::Item, (R, M)>>::Sink>>
     where
         F: Fn(O::Item) -> R + IntoSink<O::Item, (R, M)>,
     {
@@ -295,11 +296,7 @@ where
     ///
     /// # Errors
     /// Whatever keeps it from opening.
-    pub fn sink<S, M>(
-        self,
-        binding: &mut SinkBinding<'_>,
-        sink: S,
-    ) -> Result<Called<A, C, Both<K, S::Sink, O::Item>>>
+    pub fn sink<S, M>(self, binding: &mut SinkBinding<'_>, sink: S) -> Result<Called<A, C, Both<K, S::Sink, O::Item>>>
     where
         S: IntoSink<O::Item, M>,
         O::Item: Clone,

@@ -44,7 +44,8 @@ impl Graph {
     fn check_written(&self) -> Result<()> {
         let written: BTreeSet<_> = self.edges.iter().flat_map(|edge| &edge.writes).collect();
         let mut reads = self.edges.iter().flat_map(|edge| edge.reads.iter().map(move |node| (edge, node)));
-        let dry = reads.find(|(_, node)| node.kind == "proxy" && !written.contains(node) && !self.external.contains(node));
+        let dry =
+            reads.find(|(_, node)| node.kind == "proxy" && !written.contains(node) && !self.external.contains(node));
         match dry {
             None => Ok(()),
             Some((edge, node)) => {
@@ -62,7 +63,9 @@ impl Graph {
         let mut next: BTreeMap<&NodeId, Vec<(&Edge, &NodeId)>> = BTreeMap::new();
         for edge in &self.edges {
             for read in edge.reads.iter().filter(|node| in_process(node)) {
-                next.entry(read).or_default().extend(edge.writes.iter().filter(|node| in_process(node)).map(|to| (edge, to)));
+                next.entry(read)
+                    .or_default()
+                    .extend(edge.writes.iter().filter(|node| in_process(node)).map(|to| (edge, to)));
             }
         }
         let mut done = BTreeSet::new();

@@ -15,9 +15,8 @@ impl SignalWatch {
     #[cfg(unix)]
     pub(super) fn new(signals: Signals) -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let open = |kind| {
-            signal(kind).map_err(|error| Error::new(Kind::Io, "cannot listen for signals").because(error))
-        };
+        let open =
+            |kind| signal(kind).map_err(|error| Error::new(Kind::Io, "cannot listen for signals").because(error));
         let signals = match signals {
             Signals::Drain => Some((open(SignalKind::interrupt())?, open(SignalKind::terminate())?)),
             Signals::Ignore => None,

@@ -77,4 +77,3 @@ impl SourceStats {
         self.notice.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
-

@@ -18,14 +18,7 @@ pub struct UnitCx {
 
 impl UnitCx {
     pub(crate) fn new(source: Arc<str>, max_in_flight: u32) -> Self {
-        Self {
-            tracker: Tracker::new(max_in_flight),
-            carried: None,
-            source,
-            partition: 0,
-            offset: -1,
-            key_hash: None,
-        }
+        Self { tracker: Tracker::new(max_in_flight), carried: None, source, partition: 0, offset: -1, key_hash: None }
     }
 
     /// Holds the unit open until the guard ends.

@@ -200,8 +200,11 @@ impl<T: Send + Sync + 'static> Argument for Ext<T> {
     fn prepare(env: &Env, handler: &Arc<str>) -> Result<Self::Prepared> {
         env.ext::<T>().ok_or_else(|| {
             let name = std::any::type_name::<T>();
-            Error::new(Kind::Build, format!("asks for `Ext<{name}>`, which nothing gave: add `.with(value)` to the run"))
-                .at(format!("handler {handler}"))
+            Error::new(
+                Kind::Build,
+                format!("asks for `Ext<{name}>`, which nothing gave: add `.with(value)` to the run"),
+            )
+            .at(format!("handler {handler}"))
         })
     }
 

@@ -33,13 +33,8 @@ pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
     let lanes = (0..count.max(1)).map(|_| {
         let queue = Arc::new(Queue::new(WAITING_MAX, usize::MAX));
         let lane_stats = stats.add_lane(-1);
-        let lane = CarriedLane::new(
-            Arc::clone(&queue),
-            make(),
-            Arc::clone(&stats.name),
-            Gate::new(),
-            Arc::clone(&lane_stats),
-        );
+        let lane =
+            CarriedLane::new(Arc::clone(&queue), make(), Arc::clone(&stats.name), Gate::new(), Arc::clone(&lane_stats));
         let (env, stats) = (env.clone(), Arc::clone(stats));
         env.clone().tasks().spawn(async move {
             let result = lane.run(&env).await;
@@ -63,7 +58,9 @@ impl<In: Send> Fanout<In> {
             let Some(queue) = self.lanes.get(lane) else { break };
             match queue.push(carried, 0) {
                 Push::Taken => {}
-                Push::Closed(_) => return Poll::Ready(Err(Error::new(Kind::Closed, "a lane of this source has ended"))),
+                Push::Closed(_) => {
+                    return Poll::Ready(Err(Error::new(Kind::Closed, "a lane of this source has ended")));
+                }
                 Push::Full(carried) => {
                     let room = queue.poll_room(0, cx);
                     self.waiting = Some((lane, carried));

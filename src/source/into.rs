@@ -136,9 +136,10 @@ impl Attach<'_> {
             return Err(needs_key(&node.name));
         }
         self.reads.push(node.clone());
-        let entry = self.shared.entry(node.clone()).or_insert_with(|| {
-            Box::new(Shared { source, options: options.clone(), stages: Vec::new() })
-        });
+        let entry = self
+            .shared
+            .entry(node.clone())
+            .or_insert_with(|| Box::new(Shared { source, options: options.clone(), stages: Vec::new() }));
         let Some(shared) = entry.as_any().downcast_mut::<Shared<S>>() else {
             return Err(Error::new(Kind::Build, "declared twice, with different types").at(node.to_string()));
         };

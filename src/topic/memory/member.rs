@@ -19,6 +19,9 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::topic::driver::{Assignment, Driver, Event, EventSender, SeekTo, Subscription};
 
+/// An app that takes no events is asked again after its revoke timeout, which therefore cannot be zero.
+const REVOKE_TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 /// Leaves the group when it is closed or dropped.
 pub(super) struct MemoryDriver {
     broker: Arc<Broker>,
@@ -33,7 +36,7 @@ impl MemoryDriver {
     pub(super) fn start(broker: Arc<Broker>, subscription: Subscription, events: EventSender) -> Result<Self> {
         let no_runtime = |_| Error::new(Kind::Unsupported, "`memory:` topics are read in a tokio runtime only");
         let runtime = Handle::try_current().map_err(no_runtime)?;
-        let revoke_timeout = subscription.revoke_timeout;
+        let revoke_timeout = subscription.revoke_timeout.max(REVOKE_TIMEOUT_MIN);
         let member = broker.with(|state| state.join(subscription))?;
         let stop = CancellationToken::new();
         runtime.spawn(feeder::run(Arc::clone(&broker), member, stop.clone()));
@@ -139,13 +142,12 @@ impl Teller {
 
     /// Waits for the app's last positions, within the bound, and hands the partitions over.
     async fn let_go(&self, partitions: &[Tp], answered: oneshot::Receiver<Vec<Position>>) {
-        let positions = match tokio::time::timeout(self.revoke_timeout, answered).await {
-            Ok(answer) => answer.unwrap_or_default(),
-            Err(_) => {
-                tracing::warn!(?partitions, timeout = ?self.revoke_timeout, "not given up in time: taken away");
-                Vec::new()
-            }
-        };
+        let answer = tokio::time::timeout(self.revoke_timeout, answered).await;
+        if answer.is_err() {
+            tracing::warn!(?partitions, timeout = ?self.revoke_timeout, "not given up in time: taken away");
+        }
+        // An app that dropped the question has nothing to commit.
+        let positions = answer.ok().and_then(std::result::Result::ok).unwrap_or_default();
         self.broker.with(|state| state.release(self.member, partitions, positions));
     }
 }

@@ -247,6 +247,7 @@ impl State {
         }
         if !deliveries.is_empty() {
             self.note_solo_progress(id);
+            self.trim_starved();
         }
         deliveries
     }
@@ -256,7 +257,6 @@ impl State {
         let Some(member) = self.members.get(&id) else { return };
         if let (GroupId::Solo(_), Some(group)) = (&member.group, self.groups.get_mut(&member.group)) {
             member.readings.iter().for_each(|(tp, reading)| group.set_offset(tp.clone(), reading.next));
-            self.trim_starved();
         }
     }
 

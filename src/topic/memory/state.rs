@@ -18,6 +18,7 @@ const TOPIC_NAME_LIMIT_BYTES: usize = 249;
 
 /// What has changed since it was last taken.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each for another set of wakers")]
 pub(super) struct News {
     /// Some member has something to do.
     pub steps: bool,
