@@ -3,6 +3,8 @@
 pub mod codec;
 mod error;
 mod message;
+mod store;
 
 pub use error::{BoxError, Error, Kind, Result};
 pub use message::{Header, Headers, Message, Timestamp};
+pub use store::keys;

@@ -1,0 +1,5 @@
+//! What is kept on disk: typed keys, and caches on RocksDB.
+
+//#[cfg(feature = "rocksdb")]
+//pub mod cache;
+pub mod keys;
