@@ -7,4 +7,6 @@ mod store;
 
 pub use error::{BoxError, Error, Kind, Result};
 pub use message::{Header, Headers, Message, Timestamp};
+#[cfg(feature = "rocksdb")]
+pub use store::cache::{self, Cache, Retention};
 pub use store::keys;
