@@ -10,7 +10,7 @@ use crate::keys::{self, AsKey, Key};
 /// Attempts of one `update` against writers of the same key before it gives up.
 const MAX_UPDATE_ATTEMPTS: usize = 10_000;
 
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// The value of `key`, or `None`. A disk call.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl<K: Key, V> Cache<K, V> {
     }
 }
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// Runs a short call on this family of the open store.
     pub(crate) fn with_place<R>(&self, call: impl FnOnce(&Place<'_>) -> Result<R>) -> Result<R> {
         self.with_open(|open| call(&open.place(self.family_name())?))

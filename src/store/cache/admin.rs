@@ -148,7 +148,7 @@ impl<K: 'static, V: 'static> Cache<K, V> {
     }
 }
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// RocksDB itself, for what is not offered here.
     ///
     /// # Errors

@@ -28,13 +28,13 @@ use crate::keys::{self, AsKey, Key};
 /// # Ok::<(), slipstream::Error>(())
 /// ```
 #[must_use = "a batch that is not committed writes nothing"]
-pub struct Batch<K, V> {
+pub struct Batch<K, V: 'static> {
     cache: Cache<K, V>,
     open: Arc<Open>,
     writes: WriteBatch,
 }
 
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// An empty batch.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl<K: Key, V> Cache<K, V> {
     }
 }
 
-impl<K: Key, V> Batch<K, V> {
+impl<K: Key, V: 'static> Batch<K, V> {
     /// Adds a row.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl<K: Key, V> Batch<K, V> {
     ///
     /// # Errors
     /// As [`put`](Self::put), and [`Kind::Config`] when `family` is of another cache.
-    pub fn put_in<K2: Key, V2>(
+    pub fn put_in<K2: Key, V2: 'static>(
         &mut self,
         family: &Cache<K2, V2>,
         key: impl AsKey<K2>,
@@ -87,7 +87,7 @@ impl<K: Key, V> Batch<K, V> {
     ///
     /// # Errors
     /// As [`delete`](Self::delete), and [`Kind::Config`] when `family` is of another cache.
-    pub fn delete_in<K2: Key, V2>(&mut self, family: &Cache<K2, V2>, key: impl AsKey<K2>) -> Result<()> {
+    pub fn delete_in<K2: Key, V2: 'static>(&mut self, family: &Cache<K2, V2>, key: impl AsKey<K2>) -> Result<()> {
         self.same_store(family)?;
         let place = self.open.place(family.family_name())?;
         keys::with_bytes(&key, |key| place.delete_later(&mut self.writes, key));
@@ -126,7 +126,7 @@ impl<K: Key, V> Batch<K, V> {
         self.open.write(self.writes)
     }
 
-    fn same_store<K2, V2>(&self, family: &Cache<K2, V2>) -> Result<()> {
+    fn same_store<K2, V2: 'static>(&self, family: &Cache<K2, V2>) -> Result<()> {
         if Arc::ptr_eq(&family.opened()?, &self.open) {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl<K: Key, V> Batch<K, V> {
     }
 }
 
-impl<K, V> std::fmt::Debug for Batch<K, V> {
+impl<K, V: 'static> std::fmt::Debug for Batch<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Batch").field("cache", &self.cache).field("writes", &self.writes.len()).finish_non_exhaustive()
     }

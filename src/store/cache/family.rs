@@ -13,7 +13,7 @@ use super::values::MessagePack;
 use super::{Access, Cache};
 use crate::error::{Error, Kind, Result};
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// Makes a family, or opens it when it is there with the same retention. It keeps its rows and its retention over
     /// a reopen. What is returned is used like any cache; closing it closes the whole store.
     ///
@@ -104,7 +104,7 @@ impl<K, V> Cache<K, V> {
         self.with_open(|open| Ok(open.manifest().families.into_keys().collect()))
     }
 
-    fn member<K2, V2>(&self, name: &str, codec: &'static dyn crate::codec::Codec<V2>) -> Cache<K2, V2> {
+    fn member<K2, V2: 'static>(&self, name: &str, codec: &'static dyn crate::codec::Codec<V2>) -> Cache<K2, V2> {
         Cache {
             name: self.name.clone(),
             family: Some(Arc::from(name)),

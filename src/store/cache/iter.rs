@@ -115,7 +115,7 @@ pub struct Iter<V: 'static, T> {
     read: ReadRow<V, T>,
 }
 
-impl<V, T> Iter<V, T> {
+impl<V: 'static, T> Iter<V, T> {
     pub(crate) fn new(view: Result<View>, bounds: Bounds, codec: &'static dyn Codec<V>, read: ReadRow<V, T>) -> Self {
         let (cursor, retention) = match view.and_then(|view| Cursor::new(view, &bounds)) {
             Ok((cursor, retention)) => (Ok(Some(cursor)), retention),
@@ -136,7 +136,7 @@ impl<V, T> Iter<V, T> {
     }
 }
 
-impl<V, T> Iterator for Iter<V, T> {
+impl<V: 'static, T> Iterator for Iter<V, T> {
     type Item = Result<T>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -165,15 +165,15 @@ impl<V, T> Iterator for Iter<V, T> {
     }
 }
 
-impl<V, T> std::iter::FusedIterator for Iter<V, T> {}
+impl<V: 'static, T> std::iter::FusedIterator for Iter<V, T> {}
 
-impl<V, T> std::fmt::Debug for Iter<V, T> {
+impl<V: 'static, T> std::fmt::Debug for Iter<V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Iter").field("bounds", &self.bounds).finish_non_exhaustive()
     }
 }
 
-pub(crate) fn read_value<V>(codec: &dyn Codec<V>, value: &[u8]) -> Result<V> {
+pub(crate) fn read_value<V: 'static>(codec: &dyn Codec<V>, value: &[u8]) -> Result<V> {
     codec.decode(&Bytes::copy_from_slice(value))
 }
 

@@ -76,7 +76,7 @@ use values::MessagePack;
 /// SEEN.close()?;
 /// # Ok::<(), slipstream::Error>(())
 /// ```
-pub struct Cache<K, V> {
+pub struct Cache<K, V: 'static> {
     name: Name,
     family: Option<Arc<str>>,
     codec: &'static dyn Codec<V>,
@@ -138,7 +138,7 @@ impl<K, V: Serialize + DeserializeOwned + 'static> Cache<K, V> {
     }
 }
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// A cache whose values `codec` writes.
     #[track_caller]
     pub const fn with_codec(name: &'static str, codec: &'static dyn Codec<V>) -> Self {
@@ -214,7 +214,7 @@ impl<K, V> Cache<K, V> {
     }
 }
 
-impl<K, V> Clone for Cache<K, V> {
+impl<K, V: 'static> Clone for Cache<K, V> {
     fn clone(&self) -> Self {
         Self {
             name: self.name.clone(),
@@ -228,7 +228,7 @@ impl<K, V> Clone for Cache<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for Cache<K, V> {
+impl<K, V: 'static> fmt::Debug for Cache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
             .field("name", &self.name())

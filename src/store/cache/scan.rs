@@ -46,7 +46,7 @@ pub struct Scan<K, V: 'static, T> {
     key: PhantomData<fn() -> K>,
 }
 
-impl<K: Key, V, T> Scan<K, V, T> {
+impl<K: Key, V: 'static, T> Scan<K, V, T> {
     /// Starts at the first key at or after `key`; with [`rev`](Self::rev) at the last one at or before it.
     pub fn from(mut self, key: impl AsKey<K>) -> Self {
         let mut from = Vec::new();
@@ -120,7 +120,7 @@ impl<K: Key, V, T> Scan<K, V, T> {
     }
 }
 
-fn send_lots<V, T>(mut iter: Iter<V, T>, sender: &mpsc::Sender<Vec<Result<T>>>) {
+fn send_lots<V: 'static, T>(mut iter: Iter<V, T>, sender: &mpsc::Sender<Vec<Result<T>>>) {
     loop {
         let lot: Vec<_> = iter.by_ref().take(LOT_ROWS).collect();
         if lot.is_empty() || sender.blocking_send(lot).is_err() {
@@ -129,7 +129,7 @@ fn send_lots<V, T>(mut iter: Iter<V, T>, sender: &mpsc::Sender<Vec<Result<T>>>) 
     }
 }
 
-impl<K: Key, V, T> IntoIterator for Scan<K, V, T> {
+impl<K: Key, V: 'static, T> IntoIterator for Scan<K, V, T> {
     type Item = Result<T>;
     type IntoIter = Iter<V, T>;
     fn into_iter(self) -> Iter<V, T> {
@@ -137,13 +137,13 @@ impl<K: Key, V, T> IntoIterator for Scan<K, V, T> {
     }
 }
 
-impl<K, V, T> std::fmt::Debug for Scan<K, V, T> {
+impl<K, V: 'static, T> std::fmt::Debug for Scan<K, V, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scan").field("bounds", &self.bounds).finish_non_exhaustive()
     }
 }
 
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// A scan over keys and values.
     pub fn items(&self) -> Scan<K, V, (K, V)> {
         self.scan_with(read_item)
@@ -170,7 +170,7 @@ impl<K: Key, V> Cache<K, V> {
     }
 }
 
-impl<K: Key, V> Snapshot<K, V> {
+impl<K: Key, V: 'static> Snapshot<K, V> {
     /// A scan over keys and values as they were.
     pub fn items(&self) -> Scan<K, V, (K, V)> {
         self.scan_with(read_item)
@@ -193,10 +193,10 @@ impl<K: Key, V> Snapshot<K, V> {
     }
 }
 
-fn read_key<K: Key, V>(_: &dyn Codec<V>, key: &[u8], _: &[u8]) -> Result<K> {
+fn read_key<K: Key, V: 'static>(_: &dyn Codec<V>, key: &[u8], _: &[u8]) -> Result<K> {
     K::decode_last(key)
 }
 
-fn read_item<K: Key, V>(codec: &dyn Codec<V>, key: &[u8], value: &[u8]) -> Result<(K, V)> {
+fn read_item<K: Key, V: 'static>(codec: &dyn Codec<V>, key: &[u8], value: &[u8]) -> Result<(K, V)> {
     Ok((K::decode_last(key)?, read_value(codec, value)?))
 }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::keys::{self, Key};
 
 #[cfg_attr(not(test), expect(dead_code, reason = "called by the sink"))]
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// Writes at once, or says that the store is behind and the thread would have to wait: then
     /// [`write_stalled`](Self::write_stalled) waits elsewhere. `None` deletes.
     ///

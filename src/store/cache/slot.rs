@@ -116,7 +116,7 @@ fn closed(label: &str) -> Error {
     Error::new(Kind::Closed, "used after it was closed").at(label)
 }
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// Opens in `dir/<name>` and stays open until [`close`](Self::close). Directories are made for their owner only.
     ///
     /// # Errors

@@ -64,13 +64,13 @@ impl Pin {
 /// assert_eq!(before.keys().iter().count(), 1);
 /// # Ok::<(), slipstream::Error>(())
 /// ```
-pub struct Snapshot<K, V> {
+pub struct Snapshot<K, V: 'static> {
     pub(crate) cache: Cache<K, V>,
     pub(crate) pin: Arc<Pin>,
     taken: Instant,
 }
 
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// A view that stays as the cache is now.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl<K: Key, V> Cache<K, V> {
     }
 }
 
-impl<K: Key, V> Snapshot<K, V> {
+impl<K: Key, V: 'static> Snapshot<K, V> {
     /// The value that `key` had. A disk call.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl<K: Key, V> Snapshot<K, V> {
     }
 }
 
-impl<K, V> std::fmt::Debug for Snapshot<K, V> {
+impl<K, V: 'static> std::fmt::Debug for Snapshot<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Snapshot").field("cache", &self.cache).field("taken", &self.taken).finish_non_exhaustive()
     }

@@ -68,7 +68,7 @@ pub struct TableFile {
     pub deletions: u64,
 }
 
-impl<K, V> Cache<K, V> {
+impl<K, V: 'static> Cache<K, V> {
     /// The figures of now.
     ///
     /// # Errors

@@ -23,13 +23,13 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// # Cancel safety
 /// Dropped while waiting, it gives back what it had locked.
 #[must_use = "a transaction begins when it is awaited"]
-pub struct TransactionBuilder<K, V> {
+pub struct TransactionBuilder<K, V: 'static> {
     cache: Cache<K, V>,
     keys: Vec<Vec<u8>>,
     timeout: Duration,
 }
 
-impl<K: Key, V> Cache<K, V> {
+impl<K: Key, V: 'static> Cache<K, V> {
     /// Locks exactly this key against other transactions and [`update`](Self::update)s, on all threads, in the order
     /// of arrival. A plain `get` or `put` does not look at locks.
     ///
@@ -68,7 +68,7 @@ impl<K: Key, V> Cache<K, V> {
     }
 }
 
-impl<K: Key, V> TransactionBuilder<K, V> {
+impl<K: Key, V: 'static> TransactionBuilder<K, V> {
     /// How long to wait for all locks together; 10 s unless said.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -87,7 +87,7 @@ impl<K: Key, V> TransactionBuilder<K, V> {
     }
 }
 
-async fn claim_all<K, V>(open: &Open, cache: &Cache<K, V>, sorted: &[Vec<u8>]) -> Vec<Claim> {
+async fn claim_all<K, V: 'static>(open: &Open, cache: &Cache<K, V>, sorted: &[Vec<u8>]) -> Vec<Claim> {
     let mut claims = Vec::with_capacity(sorted.len());
     for key in sorted {
         claims.push(open.locks.claim(cache.family_name(), key).await);
@@ -106,7 +106,7 @@ impl<K: Key, V: 'static> IntoFuture for TransactionBuilder<K, V> {
 /// Some keys, locked until this is committed or dropped. Reads see its own writes; nobody else does before
 /// [`commit`](Self::commit), which makes them all at once. Dropping it writes nothing.
 #[must_use = "a transaction that is not committed writes nothing"]
-pub struct Transaction<K, V> {
+pub struct Transaction<K, V: 'static> {
     cache: Cache<K, V>,
     /// The locked keys, each with what is to be written: a value, or its deletion.
     rows: BTreeMap<Vec<u8>, Option<Change>>,
@@ -119,7 +119,7 @@ enum Change {
     Delete,
 }
 
-impl<K: Key, V> Transaction<K, V> {
+impl<K: Key, V: 'static> Transaction<K, V> {
     /// The value of `key`, own writes included. A key that is not locked is read like any other: it may change at any
     /// time. A disk call.
     ///
@@ -189,7 +189,7 @@ impl<K: Key, V> Transaction<K, V> {
     }
 }
 
-impl<K, V> std::fmt::Debug for Transaction<K, V> {
+impl<K, V: 'static> std::fmt::Debug for Transaction<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Transaction")
             .field("cache", &self.cache)
@@ -198,7 +198,7 @@ impl<K, V> std::fmt::Debug for Transaction<K, V> {
     }
 }
 
-impl<K, V> std::fmt::Debug for TransactionBuilder<K, V> {
+impl<K, V: 'static> std::fmt::Debug for TransactionBuilder<K, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TransactionBuilder")
             .field("cache", &self.cache)
