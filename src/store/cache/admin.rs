@@ -244,20 +244,25 @@ impl<K, V: 'static> Cache<K, V> {
         if path.exists() {
             DB::destroy(&Options::default(), &path).map_err(|error| failure(error, &path))?;
         }
-        for left in [dir.join(manifest::FILE), path, dir.clone()] {
-            let removed = if left.is_dir() { fs::remove_dir(&left) } else { fs::remove_file(&left) };
-            match removed {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(error, &left)),
-                _ => {}
-            }
-        }
-        Ok(())
+        // What is left after RocksDB took its files: logs, and what a repair put aside.
+        gone(fs::remove_dir_all(&path), &path)?;
+        let description = dir.join(manifest::FILE);
+        gone(fs::remove_file(&description), &description)?;
+        gone(fs::remove_dir(&dir), &dir)
     }
 
     fn closed_dir(&self, caches: &Path) -> Result<PathBuf> {
         self.must_not_be_open()?;
         check_name(self.name())?;
         Ok(caches.join(self.name()))
+    }
+}
+
+/// Removed, or not there in the first place.
+fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at(error, path)),
+        _ => Ok(()),
     }
 }
 

@@ -60,15 +60,12 @@ impl Open {
     /// [`Kind::Config`] for a name or retention that cannot be, [`Kind::Locked`], [`Kind::Corrupt`],
     /// [`Kind::DiskFull`], [`Kind::Unsupported`] for a newer format, [`Kind::Io`], [`Kind::Store`].
     pub(crate) fn open_at(caches: &Path, declared: Declared<'_>) -> Result<Self> {
-        let cache =
-            |error: Error| Error::new(error.kind(), format!("cannot open cache {}", declared.name)).because(error);
+        let named = |error: Error| match error.place() {
+            Some(_) => error,
+            None => error.at(format!("cache {}", declared.name)),
+        };
         check_name(declared.name)?;
-        Self::open_dir(&caches.join(declared.name), declared).map_err(|error| {
-            let retryable = error.is_retryable();
-            let error =
-                if let Some(place) = error.place().map(str::to_owned) { cache(error).at(place) } else { cache(error) };
-            if retryable { error.retryable() } else { error }
-        })
+        Self::open_dir(&caches.join(declared.name), declared).map_err(named)
     }
 
     fn open_dir(dir: &Path, declared: Declared<'_>) -> Result<Self> {

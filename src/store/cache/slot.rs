@@ -3,7 +3,7 @@
 //! An App holds what it uses until it ends; a use outside an App opens and holds until `close`.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use super::open::{Declared, Open};
 use super::{Cache, Settings};
@@ -43,14 +43,15 @@ enum Lasting {
 #[must_use]
 pub(crate) struct Hold {
     slot: Arc<Slot>,
-    open: Arc<Open>,
+    /// Which opening; a later one is not ours to end.
+    open: Weak<Open>,
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let mut state = self.slot.write();
         if let State::Open(lease) = &mut *state
-            && Arc::ptr_eq(&lease.open, &self.open)
+            && std::ptr::eq(Arc::as_ptr(&lease.open), self.open.as_ptr())
         {
             lease.holders = lease.holders.saturating_sub(1);
             if lease.holders == 0 && !lease.until_closed {
@@ -147,7 +148,7 @@ impl<K, V: 'static> Cache<K, V> {
     #[cfg_attr(not(test), expect(dead_code, reason = "called by the App"))]
     pub(crate) fn hold_in(&self, dir: &Path) -> Result<Hold> {
         let open = self.slot().open(dir, self.declared(), Lasting::WhileHeld)?;
-        Ok(Hold { slot: Arc::clone(self.slot()), open })
+        Ok(Hold { slot: Arc::clone(self.slot()), open: Arc::downgrade(&open) })
     }
 
     /// Closes the store; until it is opened again every use is a [`Kind::Closed`] error, for all clones and families.
