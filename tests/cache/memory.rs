@@ -47,3 +47,14 @@ fn b_37_memory_stays_flat_over_families() {
     let grown = resident_kib().saturating_sub(before);
     assert!(grown < GROWTH_KIB, "{grown} KiB more after 200 families");
 }
+
+#[test]
+fn a_store_whose_directory_vanishes_ends_without_a_crash() {
+    let (cache, dir) = cache::<u32, u32>();
+    for _ in 0..60 {
+        cache.create_family::<u32, u32>("f", Retention::Keep).unwrap();
+        cache.drop_family("f").unwrap();
+    }
+    drop(dir);
+    drop(cache);
+}

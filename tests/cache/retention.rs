@@ -132,7 +132,8 @@ fn options<K, V: 'static>(cache: &Cache<K, V>, family: &str) -> String {
 
 fn merges<K, V: 'static>(cache: &Cache<K, V>, family: &str) {
     let options = options(cache, family);
-    for expected in ["allow_compaction=true", "\n  ttl=0", "max_compaction_bytes=6553600", "bloomfilter:10"] {
+    for expected in ["allow_compaction=true", "\n  ttl=0", "max_compaction_bytes=6553600", "filter_policy=bloomfilter"]
+    {
         assert!(options.contains(expected), "{expected} in {options}");
     }
 }

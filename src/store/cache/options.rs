@@ -1,12 +1,16 @@
 //! RocksDB's options.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use rocksdb::compaction_filter::CompactionFilter;
+use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{
     BlockBasedOptions, CompactionDecision, DBCompactionStyle, DBCompressionType, DBRecoveryMode, FifoCompactOptions,
-    Options, WriteOptions,
+    LogLevel, Options, WriteOptions,
 };
 
 use super::clock::{Clock, living_len};
@@ -14,8 +18,6 @@ use super::retention::Retention;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
-const INFO_LOG_BYTES: usize = 100 * KIB;
-const INFO_LOG_ROLL_SECONDS: usize = 30 * 60;
 const MANIFEST_BYTES: usize = MIB;
 const OBSOLETE_FILES_PERIOD_MICROS: u64 = 10_000;
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
@@ -43,9 +45,12 @@ pub(crate) fn database() -> Options {
     options.create_missing_column_families(true);
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     options.increase_parallelism(i32::try_from(cores).unwrap_or(2));
-    options.set_log_file_time_to_roll(INFO_LOG_ROLL_SECONDS);
+    // RocksDB's own log holds only warnings and begins anew with each opening. It does not roll by size or time: when
+    // the next file cannot be made (no space, no directory, no descriptors left), RocksDB 11.8 writes through a null
+    // pointer at the roll.
+    options.set_log_level(LogLevel::Warn);
+    options.set_stats_dump_period_sec(0);
     options.set_keep_log_file_num(1);
-    options.set_max_log_file_size(INFO_LOG_BYTES);
     options.set_max_manifest_file_size(MANIFEST_BYTES);
     options.set_delete_obsolete_files_period_micros(OBSOLETE_FILES_PERIOD_MICROS);
     // The other modes open a log that is damaged in the middle and silently leave out what follows.
@@ -68,18 +73,44 @@ pub(crate) fn family(retention: Retention, expiry: &Expiry) -> Options {
         Retention::Keep => levelled(&mut options),
         Retention::Ttl(time) => {
             levelled(&mut options);
-            let expiry = expiry.clone();
-            options.set_compaction_filter("slipstream.ttl", move |_, _, row| {
-                if living_len(row, time, expiry.clock.now_millis()).is_some() {
-                    return CompactionDecision::Keep;
-                }
-                expiry.expired.fetch_add(1, Ordering::Relaxed);
-                CompactionDecision::Remove
-            });
+            options.set_compaction_filter_factory(Sweep { time, expiry: expiry.clone() });
             options.set_periodic_compaction_seconds(time.as_secs().max(EXPIRY_SWEEP_SECONDS));
         }
     }
     options
+}
+
+/// Takes expired rows off the disk. A factory, because RocksDB owns it: a plain filter is freed with the options it
+/// was set on, while a family made at run time still calls it.
+#[derive(Clone)]
+struct Sweep {
+    time: Duration,
+    expiry: Expiry,
+}
+
+const SWEEP: &CStr = c"slipstream.ttl";
+
+impl CompactionFilterFactory for Sweep {
+    type Filter = Self;
+    fn create(&mut self, _: CompactionFilterContext) -> Self {
+        self.clone()
+    }
+    fn name(&self) -> &CStr {
+        SWEEP
+    }
+}
+
+impl CompactionFilter for Sweep {
+    fn filter(&mut self, _: u32, _: &[u8], row: &[u8]) -> CompactionDecision {
+        if living_len(row, self.time, self.expiry.clock.now_millis()).is_some() {
+            return CompactionDecision::Keep;
+        }
+        self.expiry.expired.fetch_add(1, Ordering::Relaxed);
+        CompactionDecision::Remove
+    }
+    fn name(&self) -> &CStr {
+        SWEEP
+    }
 }
 
 fn levelled(options: &mut Options) {
