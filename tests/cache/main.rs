@@ -1,6 +1,6 @@
 //! Caches as a user sees them, on a real RocksDB.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod damage;
 mod lifecycle;

@@ -83,7 +83,7 @@ fn d_3_d_25_families_keep_their_rows_and_retention_over_a_reopen() {
     const ROWS: u32 = 36_000;
     let (cache, dir) = cache::<u32, u32>();
     let family = cache.create_family::<u32, Vec<u8>>("large", Retention::Keep).unwrap();
-    cache.create_family::<u32, u32>("timed", Retention::Ttl(Duration::from_secs(60))).unwrap();
+    cache.create_family::<u32, u32>("timed", Retention::Ttl(Duration::from_mins(1))).unwrap();
     for n in 0..ROWS {
         family.put(n, noise(u64::from(n), 1024)).unwrap();
     }
@@ -95,7 +95,7 @@ fn d_3_d_25_families_keep_their_rows_and_retention_over_a_reopen() {
     assert_eq!(family.stats().unwrap().retention, Retention::Keep);
     assert_eq!(cache.stats().unwrap().retention, Retention::default());
     let timed = cache.family::<u32, u32>("timed").unwrap();
-    assert_eq!(timed.stats().unwrap().retention, Retention::Ttl(Duration::from_secs(60)));
+    assert_eq!(timed.stats().unwrap().retention, Retention::Ttl(Duration::from_mins(1)));
     let error = cache.create_family::<u32, u32>("large", Retention::default()).unwrap_err();
     assert_eq!(error.kind(), Kind::Config);
 }

@@ -121,7 +121,7 @@ mod tests {
     fn every_retention_reads_back() {
         let families = [
             ("default", Retention::Keep),
-            ("a.b", Retention::Ttl(Duration::from_secs(3600))),
+            ("a.b", Retention::Ttl(Duration::from_hours(1))),
             ("c", Retention::Fifo { bytes: 10_000 }),
         ];
         let families = families.map(|(name, retention)| (name.to_owned(), retention)).into();

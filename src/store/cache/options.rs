@@ -24,7 +24,7 @@ const BLOOM_BITS_PER_KEY: f64 = 10.0;
 const FIFO_BUFFER_BYTES: usize = MIB;
 const FIFO_MERGE_FROM_FILES: i32 = 4;
 const FIFO_TARGET_FILE_BYTES: u64 = 256 * MIB as u64;
-const LEVELLED_BUFFER_BYTES: usize = 16 * MIB;
+const LEVELLED_BUFFER_BYTES: usize = 64 * MIB;
 const BUFFERS: i32 = 2;
 /// Expired rows leave the disk at the latest this long after their time, or after their own time again if longer.
 const EXPIRY_SWEEP_SECONDS: u64 = 3600;

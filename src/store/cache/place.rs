@@ -8,6 +8,7 @@ use super::clock::{living_len, stamped};
 use super::manifest::DEFAULT_FAMILY;
 use super::open::Open;
 use super::retention::Retention;
+use super::stats::Evictions;
 use crate::error::{Error, Kind, Result};
 
 pub(crate) struct Place<'a> {
@@ -91,7 +92,7 @@ impl<'a> Place<'a> {
     fn put_with(&self, key: &[u8], value: &[u8], writes: &rocksdb::WriteOptions) -> Result<()> {
         self.put_raw(key, value, writes).map_err(|error| self.open.failed(error))?;
         self.open.wrote();
-        self.open.evictions.count_write(|| self.open.watch_evictions());
+        Evictions::count_write(|| self.open.watch_evictions());
         Ok(())
     }
 
@@ -179,7 +180,7 @@ impl Open {
         }
         self.db.write_opt(batch, &self.writes).map_err(|error| self.failed(error))?;
         self.wrote();
-        self.evictions.count_write(|| self.watch_evictions());
+        Evictions::count_write(|| self.watch_evictions());
         Ok(())
     }
 }

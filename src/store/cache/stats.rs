@@ -216,7 +216,7 @@ impl Evictions {
     }
 
     /// Calls `look` once in a while, so that a program that only writes is told as well.
-    pub(crate) fn count_write(&self, look: impl FnOnce()) {
+    pub(crate) fn count_write(look: impl FnOnce()) {
         let writes = WRITES.try_with(|writes| writes.replace(writes.get().wrapping_add(1))).unwrap_or_default();
         if writes == WRITES_BETWEEN_LOOKS {
             look();

@@ -8,7 +8,7 @@ use super::place::WriteOutcome;
 use super::{Cache, Retention};
 use crate::error::Kind;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn timed() -> (Cache<u32, u32>, TempDir) {
     let dir = tempfile::tempdir().unwrap();
