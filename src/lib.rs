@@ -14,6 +14,7 @@ pub mod prelude;
 pub mod proxy;
 pub mod sink;
 pub mod source;
+mod store;
 pub mod testing;
 pub mod topic;
 mod util;
@@ -39,3 +40,6 @@ pub use slipstream_macros::handle;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub mod __private;
+#[cfg(feature = "rocksdb")]
+pub use store::cache::{self, Cache, Retention};
+pub use store::keys;

@@ -9,6 +9,8 @@ pub use crate::proxy::Proxy;
 pub use crate::sink::print;
 pub use crate::source::every;
 pub use crate::topic::Topic;
+#[cfg(feature = "rocksdb")]
+pub use crate::Cache;
 pub use crate::{Conf, Piped};
 
 #[cfg(feature = "macros")]
