@@ -1,2 +1,4 @@
 //! Topics on brokers.
 pub(crate) mod driver;
+#[cfg(feature = "kafka")]
+mod kafka;

@@ -1,0 +1,143 @@
+//! librdkafka's callbacks of a consumer. They run inside `poll`, so on the reading thread; what they learn waits in an
+//! [`Inbox`] until that thread's next turn.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdkafka::TopicPartitionList;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceProtocol};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::types::RDKafkaRespErr;
+
+use super::client::{self, Place};
+
+pub(super) type Consumer = BaseConsumer<Context>;
+
+/// What the group wants of this member.
+pub(super) enum Rebalance {
+    Assign(Vec<Place>),
+    Revoke { partitions: Vec<Place>, lost: bool },
+}
+
+/// The end of a commit: what was asked, with what became of each partition.
+pub(super) struct Committed {
+    pub partitions: Vec<(Place, Option<RDKafkaErrorCode>)>,
+}
+
+#[derive(Default)]
+pub(super) struct Inbox(Mutex<Arrived>);
+
+#[derive(Default)]
+struct Arrived {
+    rebalances: VecDeque<Rebalance>,
+    commits: VecDeque<Committed>,
+    errors: VecDeque<(RDKafkaErrorCode, String)>,
+    closing: bool,
+}
+
+/// Errors that may wait; the first ones say more than the later ones.
+const ERRORS_MAX: usize = 64;
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Arrived> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn next_rebalance(&self) -> Option<Rebalance> {
+        self.lock().rebalances.pop_front()
+    }
+
+    pub(super) fn next_commit(&self) -> Option<Committed> {
+        self.lock().commits.pop_front()
+    }
+
+    pub(super) fn next_error(&self) -> Option<(RDKafkaErrorCode, String)> {
+        self.lock().errors.pop_front()
+    }
+
+    /// Partitions to be taken although no group gave them.
+    pub(super) fn take_without_group(&self, partitions: Vec<Place>) {
+        self.lock().rebalances.push_back(Rebalance::Assign(partitions));
+    }
+
+    /// From here on the group gets what it wants at once, and nobody is asked.
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+    }
+
+    pub(super) fn add_error(&self, code: RDKafkaErrorCode, reason: String) {
+        let mut arrived = self.lock();
+        if arrived.errors.len() < ERRORS_MAX {
+            arrived.errors.push_back((code, reason));
+        }
+    }
+}
+
+pub(super) struct Context(pub(super) Arc<Inbox>);
+
+impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        client::log(level, facility, text);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        if let Some(code) = error.rdkafka_error_code() {
+            self.0.add_error(code, reason.to_owned());
+        }
+    }
+
+    fn stats_raw(&self, _: &[u8]) {}
+}
+
+impl ConsumerContext for Context {
+    /// The group waits for the answer to this, and only for this member: nothing is done here, so that the partitions
+    /// that stay go on while others drain.
+    fn rebalance(&self, consumer: &Consumer, code: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let lost = consumer.assignment_lost();
+        let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
+        let mut arrived = self.0.lock();
+        if arrived.closing {
+            drop(arrived);
+            let _checked = if is_assign { assign(consumer, list) } else { unassign(consumer, list) };
+            return;
+        }
+        let partitions = places(list);
+        arrived.rebalances.push_back(if is_assign {
+            Rebalance::Assign(partitions)
+        } else {
+            Rebalance::Revoke { partitions, lost }
+        });
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        let whole = result.err().and_then(|error| error.rdkafka_error_code());
+        let elements = offsets.elements();
+        let partitions = elements.iter().map(|element| {
+            let own = element.error().err().and_then(|error| error.rdkafka_error_code());
+            ((Arc::from(element.topic()), element.partition()), own.or(whole))
+        });
+        self.0.lock().commits.push_back(Committed { partitions: partitions.collect() });
+    }
+}
+
+pub(super) fn places(list: &TopicPartitionList) -> Vec<Place> {
+    list.elements().iter().map(|element| (Arc::from(element.topic()), element.partition())).collect()
+}
+
+/// Takes partitions, in the way that the group's protocol asks for.
+pub(super) fn assign(consumer: &Consumer, list: &TopicPartitionList) -> KafkaResult<()> {
+    match consumer.rebalance_protocol() {
+        RebalanceProtocol::Eager => consumer.assign(list),
+        RebalanceProtocol::Cooperative | RebalanceProtocol::None => consumer.incremental_assign(list),
+    }
+}
+
+/// Gives partitions up, in the way that the group's protocol asks for.
+pub(super) fn unassign(consumer: &Consumer, list: &TopicPartitionList) -> KafkaResult<()> {
+    match consumer.rebalance_protocol() {
+        RebalanceProtocol::Eager => consumer.unassign(),
+        RebalanceProtocol::Cooperative | RebalanceProtocol::None => consumer.incremental_unassign(list),
+    }
+}
