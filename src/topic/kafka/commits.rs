@@ -1,6 +1,8 @@
 //! Commits of a group's positions: one on its way at a time, later ones merged behind it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{CommitMode, Consumer as _};
@@ -9,9 +11,11 @@ use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
 use super::client::{self, Place};
-use super::context::{Committed, Consumer};
+use super::context::{Consumer, Inbox};
 use super::part::Part;
-use crate::error::{Error, Result};
+use super::rebalance::name;
+use super::wake::Signal;
+use crate::error::Result;
 use crate::flow::Position;
 
 /// How long a commit that met a rebalance or an absent coordinator waits before it is tried again.
@@ -57,7 +61,7 @@ impl Commits {
     }
 
     /// Sends what waits, unless something is on its way.
-    pub(super) fn send(&mut self, consumer: &Consumer, parts: &[Part]) {
+    pub(super) fn send(&mut self, committer: &Committer, parts: &[Part]) {
         if self.sent.is_some() || self.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
@@ -69,45 +73,35 @@ impl Commits {
         offers.retain(|place, offer| is_current(place, *offer, parts));
         let sent = Sent { offers, waiters: std::mem::take(&mut self.waiters) };
         if sent.offers.is_empty() {
-            return answer(sent.waiters, &Ok(()));
+            return answer(sent.waiters, || Ok(()));
         }
-        let result = list(&sent.offers).and_then(|list| consumer.commit(&list, CommitMode::Async));
-        match result {
-            Ok(()) => self.sent = Some(sent),
-            Err(error) => {
-                let code = client::code_of(&error);
-                let results = sent.offers.keys().map(|place| (place.clone(), code)).collect();
-                self.sent = Some(sent);
-                self.finish(&Committed { partitions: results }, &mut []);
-            }
+        let result = list(&sent.offers).map(|list| committer.commit(list));
+        self.sent = Some(sent);
+        if let Err(error) = result {
+            self.finish(Err(error), &mut []);
         }
     }
 
-    /// What became of the commit that was on its way.
-    pub(super) fn finish(&mut self, committed: &Committed, parts: &mut [Part]) {
+    /// How the commit that was on its way ended.
+    pub(super) fn finish(&mut self, result: KafkaResult<()>, parts: &mut [Part]) {
         let Some(sent) = self.sent.take() else { return };
-        let mut failure = None;
-        let mut again = false;
-        for (place, code) in &committed.partitions {
-            let Some(offer) = sent.offers.get(place) else { continue };
-            match code {
-                None | Some(RDKafkaErrorCode::NoError) => mark(parts, place, *offer),
-                // Deleted: there is nothing left to have a position in.
-                Some(RDKafkaErrorCode::UnknownTopicOrPartition) => {}
-                Some(code) if can_wait(*code) => {
-                    tracing::debug!(topic = &*place.0, partition = place.1, %code, "the commit is tried again");
-                    self.waiting.entry(place.clone()).or_insert(*offer);
-                    again = true;
-                }
-                Some(code) => failure = Some((place.clone(), *code)),
+        let Err(error) = result else {
+            for (place, offer) in &sent.offers {
+                mark(parts, place, *offer);
             }
-        }
-        if again {
-            self.not_before = Some(Instant::now() + RETRY_AFTER);
+            return answer(sent.waiters, || Ok(()));
+        };
+        if client::code_of(&error).is_some_and(can_wait) {
+            tracing::debug!(error = %client::text(&error), "the commit is tried again");
+            for (place, offer) in sent.offers {
+                self.waiting.entry(place).or_insert(offer);
+            }
             self.waiters.extend(sent.waiters);
+            self.not_before = Some(Instant::now() + RETRY_AFTER);
             return;
         }
-        answer(sent.waiters, &failure.map_or(Ok(()), Err));
+        let places: Vec<String> = sent.offers.keys().map(name).collect();
+        answer(sent.waiters, || Err(client::to_error(&error, "positions were not committed").at(places.join(", "))));
     }
 
     /// Nothing of this partition is committed any more.
@@ -149,17 +143,35 @@ fn can_wait(code: RDKafkaErrorCode) -> bool {
         )
 }
 
-fn answer(waiters: Vec<Reply>, result: &std::result::Result<(), (Place, RDKafkaErrorCode)>) {
+fn answer(waiters: Vec<Reply>, result: impl Fn() -> Result<()>) {
     for waiter in waiters {
-        let answer = match result {
-            Ok(()) => Ok(()),
-            Err((place, code)) => Err(refused(place, *code)),
-        };
         // Whoever asked may have given up waiting.
-        let _gave_up = waiter.send(answer);
+        let _gave_up = waiter.send(result());
     }
 }
 
-fn refused(place: &Place, code: RDKafkaErrorCode) -> Error {
-    client::by_code(code, format!("the position was not committed: {code}")).at(format!("{}[{}]", place.0, place.1))
+/// The thread that commits. The wrapper tells how a commit ended only to a caller that waits for it, and the reading
+/// thread does not wait.
+pub(super) struct Committer {
+    lists: SyncSender<TopicPartitionList>,
+}
+
+impl Committer {
+    pub(super) fn start(consumer: Arc<Consumer>, inbox: Arc<Inbox>, signal: Arc<Signal>) -> Result<Self> {
+        // One commit is on its way at a time.
+        let (lists, receiver) = sync_channel::<TopicPartitionList>(1);
+        let thread = std::thread::Builder::new().name("slipstream-kafka-committer".to_owned());
+        thread.spawn(move || {
+            for list in receiver {
+                inbox.commit_ended(consumer.commit(&list, CommitMode::Sync));
+                signal.raise();
+            }
+        })?;
+        Ok(Self { lists })
+    }
+
+    fn commit(&self, list: TopicPartitionList) {
+        // The thread ends only after this end of the way is dropped.
+        let _taken = self.lists.try_send(list);
+    }
 }

@@ -21,18 +21,13 @@ pub(super) enum Rebalance {
     Revoke { partitions: Vec<Place>, lost: bool },
 }
 
-/// The end of a commit: what was asked, with what became of each partition.
-pub(super) struct Committed {
-    pub partitions: Vec<(Place, Option<RDKafkaErrorCode>)>,
-}
-
 #[derive(Default)]
 pub(super) struct Inbox(Mutex<Arrived>);
 
 #[derive(Default)]
 struct Arrived {
     rebalances: VecDeque<Rebalance>,
-    commits: VecDeque<Committed>,
+    commit: Option<KafkaResult<()>>,
     errors: VecDeque<(RDKafkaErrorCode, String)>,
     closing: bool,
 }
@@ -49,8 +44,13 @@ impl Inbox {
         self.lock().rebalances.pop_front()
     }
 
-    pub(super) fn next_commit(&self) -> Option<Committed> {
-        self.lock().commits.pop_front()
+    /// How the commit that was on its way ended.
+    pub(super) fn end_of_commit(&self) -> Option<KafkaResult<()>> {
+        self.lock().commit.take()
+    }
+
+    pub(super) fn commit_ended(&self, result: KafkaResult<()>) {
+        self.lock().commit = Some(result);
     }
 
     pub(super) fn next_error(&self) -> Option<(RDKafkaErrorCode, String)> {
@@ -109,16 +109,6 @@ impl ConsumerContext for Context {
         } else {
             Rebalance::Revoke { partitions, lost }
         });
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let whole = result.err().and_then(|error| error.rdkafka_error_code());
-        let elements = offsets.elements();
-        let partitions = elements.iter().map(|element| {
-            let own = element.error().err().and_then(|error| error.rdkafka_error_code());
-            ((Arc::from(element.topic()), element.partition()), own.or(whole))
-        });
-        self.0.lock().commits.push_back(Committed { partitions: partitions.collect() });
     }
 }
 

@@ -10,7 +10,7 @@ use rdkafka::message::Message as _;
 use tokio::sync::{mpsc, oneshot};
 
 use super::client::{self, Place};
-use super::commits::{Commits, Reply};
+use super::commits::{Commits, Committer, Reply};
 use super::context::{Consumer, Inbox};
 use super::events::Outbox;
 use super::lookup::Lookup;
@@ -54,6 +54,7 @@ pub(super) struct Reader {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) parts: Vec<Part>,
     pub(super) commits: Commits,
+    pub(super) committer: Committer,
     pub(super) step: Option<Step>,
     pub(super) batch: Vec<Record>,
     pub(super) epochs: u64,
@@ -75,7 +76,7 @@ impl Reader {
                 self.serve_common_queue();
                 self.serve_results();
                 self.serve_rebalance();
-                self.commits.send(&self.consumer, &self.parts);
+                self.commits.send(&self.committer, &self.parts);
                 self.outbox.flush();
             }
             if !self.serve_partitions(ticks) {
@@ -131,8 +132,8 @@ impl Reader {
 
     /// What librdkafka's callbacks left behind.
     fn serve_results(&mut self) {
-        while let Some(committed) = self.inbox.next_commit() {
-            self.commits.finish(&committed, &mut self.parts);
+        if let Some(result) = self.inbox.end_of_commit() {
+            self.commits.finish(result, &mut self.parts);
         }
         while let Some((code, reason)) = self.inbox.next_error() {
             self.client_trouble(code, &reason);
@@ -273,11 +274,19 @@ impl Reader {
         self.epochs
     }
 
-    /// Leaves the group. The consumer is dropped here, on its own thread, which serves its last events.
+    /// Leaves the group. Whichever of the consumer's two threads ends last drops it, closed by then.
     fn shut_down(mut self) {
         self.inbox.close();
         self.abandon_rebalance();
         self.parts.clear();
-        drop(self);
+        if let Err(error) = self.consumer.close_queue() {
+            // A consumer that failed for good has left already.
+            tracing::debug!(error = %client::text(&error), "the consumer was closed before");
+            return;
+        }
+        while !self.consumer.closed() {
+            // Serves the last rebalance.
+            let _record = self.consumer.poll(TICK);
+        }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::client;
-use super::commits::Commits;
+use super::commits::{Commits, Committer};
 use super::context::{Context, Inbox};
 use super::events::Outbox;
 use super::lookup::{self, Lookup};
@@ -57,7 +57,8 @@ pub(super) fn subscribe(
     let alarm = Arc::new(Alarm::default());
     let signal = Signal::new(&alarm);
     let inbox = Arc::new(Inbox::default());
-    let consumer = consumer(&backend.consumer, &subscription, &inbox, &signal)?;
+    let consumer = Arc::new(consumer(&backend.consumer, &subscription, &inbox, &signal)?);
+    let committer = Committer::start(Arc::clone(&consumer), Arc::clone(&inbox), Arc::clone(&signal))?;
     let (commands, receiver) = mpsc::channel(COMMANDS_MAX);
     let shared = Arc::new(Shared::default());
     let stop = CancellationToken::new();
@@ -73,7 +74,7 @@ pub(super) fn subscribe(
         stop: stop.clone(),
     };
     let reader = Reader {
-        consumer: Arc::new(consumer),
+        consumer,
         inbox,
         alarm,
         signal: Arc::clone(&signal),
@@ -84,6 +85,7 @@ pub(super) fn subscribe(
         commands: receiver,
         parts: Vec::new(),
         commits: Commits::default(),
+        committer,
         step: None,
         batch: Vec::with_capacity(VISIT_MAX_RECORDS),
         epochs: 0,

@@ -247,7 +247,7 @@ impl Reader {
         }
         let (reply, done) = oneshot::channel();
         self.commits.add(positions, &self.parts, Some(reply));
-        self.commits.send(&self.consumer, &self.parts);
+        self.commits.send(&self.committer, &self.parts);
         self.advance(Step::Commit { partitions, done, until: Instant::now() + LAST_COMMIT_TIMEOUT })
     }
 

@@ -46,6 +46,8 @@ pub(super) fn unique(what: &str) -> Arc<str> {
 }
 
 pub(super) fn backend(settings: &[(&str, &str)]) -> Option<Arc<KafkaBackend>> {
+    #[cfg(feature = "log")]
+    crate::log::init();
     let conf = Conf::isolated().with("bootstrap.servers", servers()?).with("app.id", "kafka-tests");
     let conf = settings.iter().fold(conf, |conf, (key, value)| conf.with(*key, *value));
     Some(KafkaBackend::new(&conf.settings().unwrap()).unwrap())
@@ -104,10 +106,13 @@ pub(super) async fn write(writer: &Arc<dyn Writer>, mut record: Outgoing) -> Box
 /// Writes `values` to a partition and waits for the broker to have them.
 pub(super) async fn fill(backend: &KafkaBackend, topic: &Arc<str>, partition: i32, values: std::ops::Range<i64>) {
     let writer = backend.writer().unwrap();
+    let mut receipts = Vec::new();
     for value in values {
-        drop(write(&writer, record(topic, partition, value.to_string())).await);
+        receipts.push(write(&writer, record(topic, partition, value.to_string())).await);
     }
-    writer.flush(PATIENCE).await.unwrap();
+    for receipt in receipts {
+        soon("a receipt", receipt).await.unwrap();
+    }
 }
 
 /// A member that answers like an app.
