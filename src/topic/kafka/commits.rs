@@ -160,7 +160,7 @@ impl Committer {
     pub(super) fn start(consumer: Arc<Consumer>, inbox: Arc<Inbox>, signal: Arc<Signal>) -> Result<Self> {
         // One commit is on its way at a time.
         let (lists, receiver) = sync_channel::<TopicPartitionList>(1);
-        let thread = std::thread::Builder::new().name("slipstream-kafka-committer".to_owned());
+        let thread = std::thread::Builder::new().name("kafka-committer".to_owned());
         thread.spawn(move || {
             for list in receiver {
                 inbox.commit_ended(consumer.commit(&list, CommitMode::Sync));

@@ -10,7 +10,7 @@ use rdkafka::message::{BorrowedMessage, Message as _};
 
 use super::client::Place;
 use super::context::{Consumer, Context};
-use super::record;
+use super::record::Copier;
 use super::wake::{Alarm, Signal};
 use crate::message::Record;
 use crate::topic::driver::Feed;
@@ -95,7 +95,7 @@ impl Part {
     }
 
     /// Moves what fits from librdkafka's queue into the feed.
-    pub(super) fn visit(&mut self, batch: &mut Vec<Record>) -> Visit {
+    pub(super) fn visit(&mut self, batch: &mut Vec<Record>, copier: &mut Copier) -> Visit {
         self.more = false;
         let Some(room) = self.room() else { return Visit::Idle };
         let mut bytes = 0;
@@ -108,7 +108,7 @@ impl Part {
                     // A purge leaves no older record behind; this is the second bolt.
                     if message.offset() >= self.next {
                         self.next = message.offset() + 1;
-                        let record = record::copy(&message);
+                        let record = copier.copy(&message);
                         bytes += record.size_bytes();
                         batch.push(record);
                     }
@@ -140,10 +140,10 @@ impl Part {
     }
 
     /// A record that came by the consumer's common queue.
-    pub(super) fn accept(&mut self, message: &BorrowedMessage<'_>) {
+    pub(super) fn accept(&mut self, message: &BorrowedMessage<'_>, copier: &mut Copier) {
         if !self.stopped && message.offset() >= self.next {
             self.next = message.offset() + 1;
-            let record = record::copy(message);
+            let record = copier.copy(message);
             let bytes = record.size_bytes();
             self.feed.queue.push_batch(&mut vec![record], bytes);
         }

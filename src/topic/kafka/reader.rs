@@ -16,6 +16,7 @@ use super::events::Outbox;
 use super::lookup::Lookup;
 use super::part::{Part, Visit};
 use super::rebalance::{self, Step, name};
+use super::record::Copier;
 use super::shared::Shared;
 use super::start;
 use super::wake::{Alarm, Signal};
@@ -57,6 +58,7 @@ pub(super) struct Reader {
     pub(super) committer: Committer,
     pub(super) step: Option<Step>,
     pub(super) batch: Vec<Record>,
+    pub(super) copier: Copier,
     pub(super) epochs: u64,
     pub(super) closing: bool,
 }
@@ -100,7 +102,7 @@ impl Reader {
             if !part.wants_visit() && (!all || part.is_stopped()) {
                 continue;
             }
-            match part.visit(&mut self.batch) {
+            match part.visit(&mut self.batch, &mut self.copier) {
                 Visit::Idle => {}
                 Visit::More => more = true,
                 Visit::Trouble(error) => troubles.push((index, error)),
@@ -120,7 +122,7 @@ impl Reader {
                 Some(Ok(message)) => {
                     let part = self.parts.iter_mut().find(|part| part.is(message.topic(), message.partition()));
                     if let Some(part) = part {
-                        part.accept(&message);
+                        part.accept(&message, &mut self.copier);
                     }
                 }
                 // The context has it, with its text.

@@ -17,6 +17,7 @@ use super::lookup::{self, Lookup};
 use super::part::VISIT_MAX_RECORDS;
 use super::reader::{Command, Reader};
 use super::rebalance::name;
+use super::record::Copier;
 use super::shared::Shared;
 use super::wake::{Alarm, Signal};
 use super::watch::Watch;
@@ -88,12 +89,13 @@ pub(super) fn subscribe(
         committer,
         step: None,
         batch: Vec::with_capacity(VISIT_MAX_RECORDS),
+        copier: Copier::default(),
         epochs: 0,
         closing: false,
     };
     let ended = CancellationToken::new();
     let at_end = ended.clone().drop_guard();
-    let thread = std::thread::Builder::new().name("slipstream-kafka-reader".to_owned());
+    let thread = std::thread::Builder::new().name("kafka-reader".to_owned());
     thread.spawn(move || {
         reader.run();
         drop(at_end);

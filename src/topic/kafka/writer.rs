@@ -64,7 +64,7 @@ impl KafkaWriter {
         let producer: BaseProducer<Deliveries> = client::create(&client::client_config(config), context, config)?;
         let producer = Arc::new(producer);
         let (polled, seen) = (Arc::clone(&producer), Arc::clone(&state));
-        let thread = std::thread::Builder::new().name("slipstream-kafka-writer".to_owned());
+        let thread = std::thread::Builder::new().name("kafka-writer".to_owned());
         thread.spawn(move || serve(polled, &seen))?;
         Ok(Self { producer, state, admin, lookup })
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::message::Message as _;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::*;
@@ -65,10 +64,10 @@ fn bare(topic: &str) -> f64 {
         if seen == 0 {
             begun = Instant::now();
         }
-        bytes += message.unwrap().payload_len();
+        bytes += i64::try_from(message.unwrap().payload_len()).unwrap();
         seen += 1;
     }
-    assert_eq!(bytes as i64, records() * 100);
+    assert_eq!(bytes, records() * 100);
     tell("bare loop", begun)
 }
 
