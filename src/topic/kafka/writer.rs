@@ -51,6 +51,8 @@ struct State {
     room: WakerSet,
     /// Told when nothing is outstanding.
     empty: Notify,
+    /// No broker can be reached; said once.
+    is_away: AtomicBool,
     fatal: OnceLock<String>,
     stop: AtomicBool,
 }
@@ -141,7 +143,9 @@ impl ClientContext for Deliveries {
                 self.0.fatal.get_or_init(|| reason.to_owned());
             }
             Some(RDKafkaErrorCode::AllBrokersDown) => {
-                tracing::warn!(reason, "no broker can be reached: writes wait");
+                if !self.0.is_away.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(reason, "no broker can be reached: writes wait");
+                }
             }
             Some(code) if client::is_final(code) => tracing::error!(%code, reason, "the Kafka producer is refused"),
             _ => tracing::debug!(%error, reason, "the Kafka producer reports an error"),
@@ -155,6 +159,10 @@ impl ProducerContext for Deliveries {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
+        if result.is_ok() && self.0.is_away.load(Ordering::Relaxed) {
+            self.0.is_away.store(false, Ordering::Relaxed);
+            tracing::info!("the broker takes writes again");
+        }
         match (self.0.opaques.unpack(number), result) {
             (Some(Ack::Unit(guard)), Ok(_)) => guard.ok(),
             (Some(Ack::Unit(guard)), Err((error, message))) => guard.fail(undelivered(error, message.topic())),

@@ -1,5 +1,6 @@
 //! Tests on a real broker, which `KAFKA_BOOTSTRAP` names; without it they say so and pass.
 
+mod outages;
 mod reading;
 mod rebalances;
 mod speed;
@@ -46,11 +47,15 @@ pub(super) fn unique(what: &str) -> Arc<str> {
 }
 
 pub(super) fn backend(settings: &[(&str, &str)]) -> Option<Arc<KafkaBackend>> {
+    Some(backend_at(&servers()?, settings))
+}
+
+pub(super) fn backend_at(servers: &str, settings: &[(&str, &str)]) -> Arc<KafkaBackend> {
     #[cfg(feature = "log")]
     crate::log::init();
-    let conf = Conf::isolated().with("bootstrap.servers", servers()?).with("app.id", "kafka-tests");
+    let conf = Conf::isolated().with("bootstrap.servers", servers).with("app.id", "kafka-tests");
     let conf = settings.iter().fold(conf, |conf, (key, value)| conf.with(*key, *value));
-    Some(KafkaBackend::new(&conf.settings().unwrap()).unwrap())
+    KafkaBackend::new(&conf.settings().unwrap()).unwrap()
 }
 
 pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {

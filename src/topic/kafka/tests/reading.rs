@@ -196,3 +196,39 @@ async fn a_full_feed_stops_its_partition_alone_and_nothing_is_lost() {
     assert_eq!(offsets(&records), (0..30_000).collect::<Vec<_>>());
     member.close().await;
 }
+
+#[tokio::test]
+async fn a_log_that_moves_away_under_its_reader_follows_the_policy() {
+    // One small fetch at a time, so that what is deleted was not fetched before.
+    let settings = [("queued.min.messages", "1"), ("fetch.message.max.bytes", "1000")];
+    for policy in [OutOfRange::Stop, OutOfRange::Earliest] {
+        let Some(backend) = backend(&settings) else { return };
+        let topic = topic(&backend, 1).await;
+        fill(&backend, &topic, 0, 0..30_000).await;
+        let wanted = Wanted { out_of_range: policy, ..wanted(&topic) };
+        let mut member = Member::join(&backend, in_group(vec![wanted], &unique("g")));
+        member.assigned(1).await;
+        member.read(0, 1).await;
+        truncate(&backend, &topic, 29_990).await;
+        if policy == OutOfRange::Earliest {
+            let mut last = 0;
+            while last < 29_999 {
+                last = member.read(0, 1).await.pop().unwrap().offset;
+            }
+        } else {
+            // Takes what was fetched before, so that the next fetch is made.
+            let feed = Arc::clone(&member.feeds[&0].feed);
+            let reads = tokio::spawn(async move {
+                let mut batch = VecDeque::new();
+                while poll_fn(|cx| feed.queue.poll_take(&mut batch, cx)).await {
+                    batch.clear();
+                }
+            });
+            let Event::Failed(error) = member.event().await else { panic!("goes on") };
+            assert_eq!(error.kind(), Kind::OutOfRange);
+            assert!(error.to_string().contains("were deleted unread"), "{error}");
+            reads.abort();
+        }
+        member.close().await;
+    }
+}

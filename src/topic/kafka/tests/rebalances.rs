@@ -174,3 +174,47 @@ async fn without_a_group_every_partition_is_read_from_the_given_positions_and_ne
     one.close().await;
     two.close().await;
 }
+
+#[tokio::test]
+async fn the_newer_group_protocol_works_the_same() {
+    let Some(backend) = backend(&[("group.protocol", "consumer")]) else { return };
+    let topic = topic(&backend, 2).await;
+    fill(&backend, &topic, 0, 0..10).await;
+    fill(&backend, &topic, 1, 0..10).await;
+    let group = unique("g");
+    let mut first = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    first.assigned(2).await;
+    assert_eq!(first.read(0, 10).await.len(), 10);
+    let mut second = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    let Event::Revoked { partitions, lost, answer } = next(&mut first).await else { panic!("not revoked") };
+    assert!(!lost);
+    let gone = partitions[0].1;
+    answer.send(vec![position(&topic, gone, 4)]).unwrap();
+    second.assigned(1).await;
+    assert_eq!(second.feeds[&gone].committed, Some(4));
+    first.close().await;
+    second.assigned(2).await;
+    second.close().await;
+}
+
+#[tokio::test]
+async fn a_member_whose_name_another_took_fails_for_good() {
+    let Some(backend) = backend(&[("group.instance.id", "the-one")]) else { return };
+    let topic = topic(&backend, 1).await;
+    let group = unique("g");
+    let mut first = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    first.assigned(1).await;
+    let mut second = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    second.assigned(1).await;
+    let failed = loop {
+        match first.event().await {
+            Event::Failed(error) => break error,
+            Event::Revoked { .. } | Event::Notice { .. } => {}
+            Event::Assigned(_) => panic!("goes on"),
+        }
+    };
+    assert_eq!(failed.kind(), crate::Kind::Broker);
+    assert!(!failed.is_retryable());
+    first.close().await;
+    second.close().await;
+}

@@ -51,8 +51,7 @@ fn tell(what: &str, begun: Instant) -> f64 {
 /// A bare loop: every partition on one queue, each record looked at and let go.
 fn bare(topic: &str) -> f64 {
     let settings = Conf::isolated().with("bootstrap.servers", servers().unwrap()).settings().unwrap();
-    let consumer: BaseConsumer =
-        super::super::client::client_config(&settings.kafka_consumer()).create().unwrap();
+    let consumer: BaseConsumer = super::super::client::client_config(&settings.kafka_consumer()).create().unwrap();
     let mut list = TopicPartitionList::new();
     for partition in 0..PARTITIONS {
         list.add_partition_offset(topic, partition, Offset::Offset(0)).unwrap();
