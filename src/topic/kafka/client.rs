@@ -1,5 +1,7 @@
 //! What all librdkafka clients of this crate have in common: configuration, log, errors.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
 use rdkafka::config::{FromClientConfigAndContext, RDKafkaLogLevel};
@@ -31,9 +33,16 @@ where
     C: ClientContext,
     T: FromClientConfigAndContext<C>,
 {
-    client.create_with_context(context).map_err(|error| {
-        Error::new(Kind::Config, format!("no Kafka client: {}", config.without_secrets(&error.to_string())))
-    })
+    client.create_with_context(context).map_err(|error| refused(&error, config))
+}
+
+/// Has librdkafka look at each property.
+pub(super) fn check(config: &KafkaConfig) -> Result<()> {
+    client_config(config).create_native_config().map(drop).map_err(|error| refused(&error, config))
+}
+
+fn refused(error: &KafkaError, config: &KafkaConfig) -> Error {
+    Error::new(Kind::Config, format!("no Kafka client: {}", config.without_secrets(&error.to_string())))
 }
 
 /// Passes a line of librdkafka's log on.
@@ -48,11 +57,43 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
     }
 }
 
+/// Counts what a client's queue had for its callbacks: a poll that served one looks like a poll of an empty queue.
+#[derive(Default)]
+pub(super) struct Served(AtomicUsize);
+
+impl Served {
+    pub(super) fn one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Polls without waiting until the queue is empty or `max` events are served; whether it is empty. What a poll
+    /// returns goes to `take`.
+    pub(super) fn drain<T>(&self, max: usize, mut poll: impl FnMut() -> Option<T>, mut take: impl FnMut(T)) -> bool {
+        for _ in 0..max {
+            let before = self.count();
+            match poll() {
+                Some(event) => take(event),
+                None if self.count() == before => return true,
+                None => {}
+            }
+        }
+        false
+    }
+}
+
 /// The context of clients that only look things up: their errors come back from the calls.
-pub(super) struct Quiet;
+#[derive(Default)]
+pub(super) struct Quiet {
+    pub(super) served: Served,
+}
 
 impl ClientContext for Quiet {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        self.served.one();
         log(level, facility, text);
     }
 
@@ -60,7 +101,9 @@ impl ClientContext for Quiet {
         tracing::debug!(target: "librdkafka", "{error}: {reason}");
     }
 
-    fn stats_raw(&self, _: &[u8]) {}
+    fn stats_raw(&self, _: &[u8]) {
+        self.served.one();
+    }
 }
 
 impl rdkafka::consumer::ConsumerContext for Quiet {}

@@ -11,7 +11,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, RebalanceP
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::types::RDKafkaRespErr;
 
-use super::client::{self, Place};
+use super::client::{self, Place, Served};
 
 pub(super) type Consumer = BaseConsumer<Context>;
 
@@ -75,35 +75,44 @@ impl Inbox {
     }
 }
 
-pub(super) struct Context(pub(super) Arc<Inbox>);
+pub(super) struct Context {
+    pub inbox: Arc<Inbox>,
+    pub served: Served,
+}
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        self.served.one();
         client::log(level, facility, text);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         if let Some(code) = error.rdkafka_error_code() {
-            self.0.add_error(code, reason.to_owned());
+            self.inbox.add_error(code, reason.to_owned());
         }
     }
 
-    fn stats_raw(&self, _: &[u8]) {}
+    fn stats_raw(&self, _: &[u8]) {
+        self.served.one();
+    }
 }
 
 impl ConsumerContext for Context {
     /// The group waits for the answer to this, and only for this member: nothing is done here, so that the partitions
     /// that stay go on while others drain.
-    fn rebalance(&self, consumer: &Consumer, code: RDKafkaRespErr, list: &mut TopicPartitionList) {
+    fn rebalance(&self, consumer: &Consumer, code: RDKafkaRespErr, partitions: &mut TopicPartitionList) {
+        self.served.one();
         let lost = consumer.assignment_lost();
         let is_assign = code == RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS;
-        let mut arrived = self.0.lock();
+        let mut arrived = self.inbox.lock();
         if arrived.closing {
             drop(arrived);
-            let _checked = if is_assign { assign(consumer, list) } else { unassign(consumer, list) };
+            let answer = if is_assign { assign } else { unassign };
+            // The consumer ends: there is nothing to do about an error.
+            let _ending = answer(consumer, partitions);
             return;
         }
-        let partitions = places(list);
+        let partitions = places(partitions);
         arrived.rebalances.push_back(if is_assign {
             Rebalance::Assign(partitions)
         } else {

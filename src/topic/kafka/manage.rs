@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
 use super::KafkaBackend;
@@ -45,7 +46,9 @@ impl Admin {
         // It writes no records: without this it asks for a producer's identity, which not everyone may have.
         properties.set("enable.idempotence", "false");
         properties.set("statistics.interval.ms", "0");
-        let client: Arc<AdminClient<Quiet>> = Arc::new(client::create(&properties, Quiet, &self.config)?);
+        // The wrapper never reads this client's log, which would pile up.
+        properties.set_log_level(RDKafkaLogLevel::Emerg);
+        let client: Arc<AdminClient<Quiet>> = Arc::new(client::create(&properties, Quiet::default(), &self.config)?);
         *slot = Some(Arc::clone(&client));
         Ok(client)
     }

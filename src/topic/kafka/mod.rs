@@ -40,16 +40,14 @@ pub(crate) struct KafkaBackend {
 }
 
 impl KafkaBackend {
-    /// The cluster that the settings name. Connects to nothing yet.
+    /// The cluster that the settings name. Connects to nothing yet; what librdkafka refuses in the settings is an error
+    /// here already.
     pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>> {
-        let producer = Arc::new(settings.kafka_producer());
-        Ok(Arc::new(Self {
-            consumer: settings.kafka_consumer(),
-            admin: Admin::new(Arc::clone(&producer)),
-            producer,
-            lookup: Mutex::default(),
-            writer: Mutex::default(),
-        }))
+        let (consumer, producer) = (settings.kafka_consumer(), Arc::new(settings.kafka_producer()));
+        client::check(&consumer)?;
+        client::check(&producer)?;
+        let admin = Admin::new(Arc::clone(&producer));
+        Ok(Arc::new(Self { consumer, producer, admin, lookup: Mutex::default(), writer: Mutex::default() }))
     }
 
     /// The identity of the cluster, which stays when its addresses change. Blocks, for at most `timeout`.

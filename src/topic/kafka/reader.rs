@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rdkafka::Offset;
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::Message as _;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message as _};
 use tokio::sync::{mpsc, oneshot};
 
 use super::client::{self, Place};
@@ -116,20 +116,18 @@ impl Reader {
     }
 
     fn serve_common_queue(&mut self) {
-        for _ in 0..EVENTS_PER_TURN {
-            match self.consumer.poll(Duration::ZERO) {
-                None => return,
-                Some(Ok(message)) => {
-                    let part = self.parts.iter_mut().find(|part| part.is(message.topic(), message.partition()));
-                    if let Some(part) = part {
-                        part.accept(&message, &mut self.copier);
-                    }
-                }
-                // The context has it, with its text.
-                Some(Err(_)) => {}
+        let consumer = &self.consumer;
+        let take = |event: KafkaResult<BorrowedMessage<'_>>| {
+            // The context has the errors, with their texts.
+            let Ok(message) = event else { return };
+            let part = self.parts.iter_mut().find(|part| part.is(message.topic(), message.partition()));
+            if let Some(part) = part {
+                part.accept(&message, &mut self.copier);
             }
+        };
+        if !consumer.context().served.drain(EVENTS_PER_TURN, || consumer.poll(Duration::ZERO), take) {
+            self.signal.raise();
         }
-        self.signal.raise();
     }
 
     /// What librdkafka's callbacks left behind.

@@ -9,7 +9,7 @@ use rdkafka::consumer::BaseConsumer;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::client;
+use super::client::{self, Served};
 use super::commits::{Commits, Committer};
 use super::context::{Context, Inbox};
 use super::events::Outbox;
@@ -118,7 +118,8 @@ fn consumer(
     if config.get("topic.metadata.refresh.interval.ms").is_none() {
         client.set("topic.metadata.refresh.interval.ms", METADATA_INTERVAL_MS);
     }
-    let mut consumer: BaseConsumer<Context> = client::create(&client, Context(Arc::clone(inbox)), config)?;
+    let context = Context { inbox: Arc::clone(inbox), served: Served::default() };
+    let mut consumer: BaseConsumer<Context> = client::create(&client, context, config)?;
     let raised = Arc::clone(signal);
     consumer.set_nonempty_callback(move || raised.raise());
     Ok(consumer)

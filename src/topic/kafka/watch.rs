@@ -128,9 +128,10 @@ impl Watch {
             return;
         }
         seen.broker_told = trouble.is_some();
-        match &trouble {
-            Some(text) => tracing::warn!("{text}"),
-            None => tracing::info!("the broker answers again"),
+        if let Some(text) = &trouble {
+            tracing::warn!("{text}");
+        } else {
+            tracing::info!("the broker answers again");
         }
         self.tell(None, trouble).await;
     }

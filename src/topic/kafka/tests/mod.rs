@@ -27,7 +27,7 @@ use crate::topic::driver::{
 };
 
 /// Far above what anything here takes, so that a hang fails and a slow machine does not.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The servers to test with; says so when there are none.
 pub(super) fn servers() -> Option<String> {
@@ -59,10 +59,8 @@ pub(super) fn backend_at(servers: &str, settings: &[(&str, &str)]) -> Arc<KafkaB
 }
 
 pub(super) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(value) => value,
-        Err(_) => panic!("{what} did not happen within {PATIENCE:?}"),
-    }
+    let timed = tokio::time::timeout(PATIENCE, future).await;
+    timed.unwrap_or_else(|_| panic!("{what} did not happen within {PATIENCE:?}"))
 }
 
 pub(super) async fn topic(backend: &KafkaBackend, partitions: u32) -> Arc<str> {

@@ -55,7 +55,8 @@ async fn keys_values_and_headers_keep_null_and_empty_apart() {
     let Some(backend) = backend(&[]) else { return };
     let topic = topic(&backend, 1).await;
     let writer = backend.writer().unwrap();
-    let cases: Vec<(Option<&[u8]>, Option<&[u8]>)> = vec![
+    type Payload = Option<&'static [u8]>;
+    let cases: [(Payload, Payload); 6] = [
         (None, None),
         (Some(b""), Some(b"")),
         (Some(b"k"), None),
