@@ -147,8 +147,10 @@ impl Reader {
             Code::BrokerTransportFailure | Code::Resolve | Code::SSL => {
                 tracing::debug!(%code, reason, "trouble with a broker");
             }
-            // The watcher tells who waits for a topic; a partition's own queue tells what is wrong with it.
-            Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::AutoOffsetReset => {}
+            // The watcher looks whether the topic is gone, and tells.
+            Code::UnknownTopicOrPartition | Code::UnknownTopic => self.shared.trouble.notify_one(),
+            // The partition's own queue has it as well.
+            Code::AutoOffsetReset => {}
             code if client::is_final(code) => {
                 let reason = match self.consumer.client().fatal_error() {
                     Some((code, reason)) => format!("{reason} ({code})"),
@@ -173,7 +175,8 @@ impl Reader {
                 self.outbox.fail(client::to_error(error, "cannot be read").at(name(&place)));
             }
             _ => {
-                tracing::warn!(topic = &*place.0, partition = place.1, error = %client::text(error), "cannot be read now")
+                let error = client::text(error);
+                tracing::warn!(topic = &*place.0, partition = place.1, error, "cannot be read now");
             }
         }
     }

@@ -223,6 +223,8 @@ impl Reader {
             ours.push(part.place());
         }
         partitions.sort();
+        // Perhaps their topic was deleted.
+        self.shared.trouble.notify_one();
         if lost {
             tracing::warn!(partitions = %names(&partitions), "partitions lost: what is in flight there comes again");
         } else {

@@ -10,7 +10,7 @@ use super::client::Place;
 #[derive(Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told when the consumer has trouble with its brokers.
+    /// Told when the watcher should look now.
     pub trouble: Notify,
 }
 

@@ -10,6 +10,8 @@ use crate::error::Kind;
 use crate::message::Timestamp;
 use crate::topic::driver::SeekTo;
 
+type Payload = Option<&'static [u8]>;
+
 /// Deletes the records before `offset`.
 async fn truncate(backend: &KafkaBackend, topic: &Arc<str>, offset: i64) {
     let mut list = TopicPartitionList::new();
@@ -55,7 +57,6 @@ async fn keys_values_and_headers_keep_null_and_empty_apart() {
     let Some(backend) = backend(&[]) else { return };
     let topic = topic(&backend, 1).await;
     let writer = backend.writer().unwrap();
-    type Payload = Option<&'static [u8]>;
     let cases: [(Payload, Payload); 6] = [
         (None, None),
         (Some(b""), Some(b"")),

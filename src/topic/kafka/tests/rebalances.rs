@@ -132,6 +132,38 @@ async fn a_missing_topic_is_awaited_and_read_from_its_first_record() {
 }
 
 #[tokio::test]
+async fn a_topic_that_is_deleted_is_given_up_and_awaited_again() {
+    let Some(backend) = backend(&[]) else { return };
+    let topic = topic(&backend, 1).await;
+    fill(&backend, &topic, 0, 0..5).await;
+    let mut member = Member::join(&backend, in_group(vec![wanted(&topic)], &unique("g")));
+    member.assigned(1).await;
+    member.read(0, 5).await;
+    member.driver.commit(vec![position(&topic, 0, 5)]).await.unwrap();
+    backend.manage().unwrap().delete(Arc::clone(&topic)).await.unwrap();
+    let (mut given_up, mut awaited) = (false, false);
+    while !(given_up && awaited) {
+        match member.event().await {
+            Event::Revoked { answer, .. } => {
+                // The app has positions that nobody can keep any more, and perhaps nobody waits for them.
+                let _lost = answer.send(vec![position(&topic, 0, 5)]);
+                given_up = true;
+            }
+            Event::Notice { topic: Some(_), text: Some(_) } => awaited = true,
+            Event::Notice { .. } => {}
+            Event::Assigned(_) => panic!("assigned"),
+            Event::Failed(error) => panic!("{error:?}"),
+        }
+    }
+    member.feeds.clear();
+    backend.manage().unwrap().create(Arc::clone(&topic), 1).await.unwrap();
+    fill(&self::backend(&[]).unwrap(), &topic, 0, 0..2).await;
+    member.assigned(1).await;
+    assert_eq!(offsets(&member.read(0, 2).await), [0, 1]);
+    member.close().await;
+}
+
+#[tokio::test]
 async fn a_missing_topic_is_created_when_its_partitions_are_given() {
     let Some(backend) = backend(&[]) else { return };
     let created = Wanted { partitions: Some(3), ..wanted(&unique("made")) };
