@@ -77,6 +77,9 @@ fn describe(settings: &Settings) -> Result<Broker> {
 fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
     match settings.broker() {
         Some(BrokerUrl::Memory { name }) => Ok(Arc::new(MemoryBackend::open(name.as_deref()))),
+        #[cfg(feature = "kafka")]
+        Some(BrokerUrl::Kafka { .. }) => Ok(super::kafka::KafkaBackend::new(settings)?),
+        #[cfg(not(feature = "kafka"))]
         Some(BrokerUrl::Kafka { .. }) => {
             Err(Error::new(Kind::Unsupported, "this program was built without the cargo feature `kafka`"))
         }

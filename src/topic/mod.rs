@@ -12,6 +12,8 @@ mod record;
 mod sink;
 mod source;
 
+#[cfg(feature = "kafka")]
+mod kafka;
 mod memory;
 
 pub use admin::Admin;

@@ -1,0 +1,87 @@
+//! Kafka, through librdkafka: one consumer and one reading thread per subscription, one producer for all writing.
+
+mod client;
+mod commits;
+mod context;
+mod events;
+mod lookup;
+mod manage;
+mod opaque;
+mod part;
+mod reader;
+mod reading;
+mod rebalance;
+mod record;
+mod shared;
+mod start;
+#[cfg(test)]
+mod tests;
+mod wake;
+mod watch;
+mod writer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use self::lookup::Lookup;
+use self::manage::{Admin, KafkaManage};
+use self::writer::KafkaWriter;
+use super::driver::{Backend, Driver, EventSender, Manage, Subscription, Writer};
+use crate::conf::{KafkaConfig, Settings};
+use crate::error::Result;
+
+/// A Kafka cluster that an app uses. Its clients are made when they are first needed.
+pub(crate) struct KafkaBackend {
+    consumer: KafkaConfig,
+    producer: Arc<KafkaConfig>,
+    admin: Admin,
+    lookup: Mutex<Option<Arc<Lookup>>>,
+    writer: Mutex<Option<Arc<KafkaWriter>>>,
+}
+
+impl KafkaBackend {
+    /// The cluster that the settings name. Connects to nothing yet; what librdkafka refuses in the settings is an error
+    /// here already.
+    pub(crate) fn new(settings: &Settings) -> Result<Arc<Self>> {
+        let (consumer, producer) = (settings.kafka_consumer(), Arc::new(settings.kafka_producer()));
+        client::check(&consumer)?;
+        client::check(&producer)?;
+        let admin = Admin::new(Arc::clone(&producer));
+        Ok(Arc::new(Self { consumer, producer, admin, lookup: Mutex::default(), writer: Mutex::default() }))
+    }
+
+    /// The identity of the cluster, which stays when its addresses change. Blocks, for at most `timeout`.
+    pub(crate) fn cluster_id(&self, timeout: Duration) -> Option<String> {
+        self.lookup().ok()?.cluster_id(timeout)
+    }
+
+    fn lookup(&self) -> Result<Arc<Lookup>> {
+        let mut slot = self.lookup.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lookup) = &*slot {
+            return Ok(Arc::clone(lookup));
+        }
+        let lookup = Arc::new(Lookup::new(&self.consumer)?);
+        *slot = Some(Arc::clone(&lookup));
+        Ok(lookup)
+    }
+}
+
+impl Backend for KafkaBackend {
+    fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>> {
+        Ok(reading::subscribe(self, subscription, events)?)
+    }
+
+    fn writer(&self) -> Result<Arc<dyn Writer>> {
+        let mut slot = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(writer) = &*slot {
+            return Ok(Arc::clone(writer) as _);
+        }
+        let writer = Arc::new(KafkaWriter::new(&self.producer, self.admin.clone(), self.lookup()?)?);
+        *slot = Some(Arc::clone(&writer));
+        Ok(writer)
+    }
+
+    fn manage(&self) -> Result<Arc<dyn Manage>> {
+        Ok(Arc::new(KafkaManage { admin: self.admin.clone(), lookup: self.lookup()? }))
+    }
+}
