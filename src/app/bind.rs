@@ -297,6 +297,7 @@ where
     ///
     /// # Errors
     /// Whatever keeps it from opening.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
     pub fn sink<S, M>(self, binding: &mut SinkBinding<'_>, sink: S) -> Result<Called<A, C, Both<K, S::Sink, O::Item>>>
     where
         S: IntoSink<O::Item, M>,
@@ -391,4 +392,3 @@ fn key_of<In: 'static>(options: &HandlerOptions) -> Result<Option<KeyHash<In>>> 
     };
     key.downcast_ref::<KeyHash<In>>().cloned().map(Some).ok_or_else(wrong)
 }
-
