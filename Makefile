@@ -1,6 +1,7 @@
 # make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
 # make demo-reset  forgets what the demo stored, and its Kafka
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
+# make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
 #
 # RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
 # tests alike, in a folder outside the checkout: one profile, no RUSTFLAGS, and never another set of their features.
@@ -26,7 +27,14 @@ DEMO_KAFKA := --name demo --root state/_kafka
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
 
-.PHONY: help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+# The bench runs the build that the tests use, with this crate optimised as in a release: the C++ parts are always built
+# optimised, so that nothing of them is built again.
+OWN := profile.dev.package.slipstream-async
+BENCH_BUILD := --profile dev --config '$(OWN).opt-level=3' --config '$(OWN).codegen-units=1' \
+	--config '$(OWN).debug-assertions=false' --config '$(OWN).overflow-checks=false'
+BENCH ?=
+
+.PHONY: bench help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -85,3 +93,8 @@ docs:
 # Packs and builds both crates as a registry would get them.
 package:
 	cargo package --quiet --allow-dirty -p slipstream-async-macros -p slipstream-async
+
+# ---- the benchmarks --------------------------------------------------------------------------------------------------
+
+bench: setup-test
+	@BENCH_WRITE=1 scripts/kafka.sh run --name bench -- cargo bench $(BENCH_BUILD) --bench bench -- $(BENCH)
