@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 pub use crate::app::Registered;
-pub use crate::app::bind::{Builder, HandlerOptions, from};
+pub use crate::app::bind::{Builder, HandlerOptions};
+pub use crate::app::links::{self, and, bind, call, closure, from, keyed, mapped, more, pipe, sink};
 pub use crate::error::Result;
 pub use crate::flow::UnitCx;
 pub use crate::handler::outputs::Try;

@@ -17,9 +17,18 @@ use crate::flow::UnitCx;
     message = "a sink cannot return `{Self}`: its result would be lost",
     note = "a sink returns `()`, `Result<(), E>`, or a future of either"
 )]
-pub trait SinkReturn<M>: Send {
+pub trait SinkReturn<M>: Send + Sized {
     /// How it is waited for.
     type Wait: Future<Output = Result<(), BoxError>> + Send;
+    /// A function that returns it, as a sink. Named here, so that where a result would be lost there is no sink either
+    /// and the compiler says so once.
+    type Sink<F, T>: Sink<T>
+    where
+        F: Fn(T) -> Self + Send + Sync,
+        T: Send;
+
+    /// Makes it.
+    fn sink<F: Fn(T) -> Self + Send + Sync, T: Send>(call: F) -> Self::Sink<F, T>;
     /// Whether it is known now or later.
     fn settle(self) -> Settled<Self::Wait>;
 }
@@ -47,6 +56,15 @@ pub enum AsyncFallible {}
 
 impl SinkReturn<Plain> for () {
     type Wait = Ready<Result<(), BoxError>>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Plain>
+    where
+        C: Fn(T) -> Self + Send + Sync,
+        T: Send;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Plain> {
+        CallSink::new(call)
+    }
     #[inline]
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Now(Ok(()))
@@ -55,6 +73,15 @@ impl SinkReturn<Plain> for () {
 
 impl<E: Into<BoxError> + Send> SinkReturn<Fallible> for Result<(), E> {
     type Wait = Ready<Result<(), BoxError>>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Fallible>
+    where
+        C: Fn(T) -> Self + Send + Sync,
+        T: Send;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Fallible> {
+        CallSink::new(call)
+    }
     #[inline]
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Now(self.map_err(Into::into))
@@ -75,6 +102,15 @@ impl<F: Future<Output = ()>> Future for Succeeds<F> {
 
 impl<F: Future<Output = ()> + Send> SinkReturn<Async> for F {
     type Wait = Succeeds<F>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Async>
+    where
+        C: Fn(T) -> Self + Send + Sync,
+        T: Send;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Async> {
+        CallSink::new(call)
+    }
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Later(Succeeds { future: self })
     }
@@ -94,6 +130,15 @@ impl<E: Into<BoxError>, F: Future<Output = Result<(), E>>> Future for Boxes<F> {
 
 impl<E: Into<BoxError>, F: Future<Output = Result<(), E>> + Send> SinkReturn<AsyncFallible> for F {
     type Wait = Boxes<F>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, AsyncFallible>
+    where
+        C: Fn(T) -> Self + Send + Sync,
+        T: Send;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, AsyncFallible> {
+        CallSink::new(call)
+    }
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Later(Boxes { future: self })
     }
@@ -106,6 +151,12 @@ pin_project! {
         #[pin]
         wait: Option<R::Wait>,
         marker: PhantomData<fn(T) -> (R, M)>,
+    }
+}
+
+impl<F, T, R: SinkReturn<M>, M> CallSink<F, T, R, M> {
+    fn new(call: F) -> Self {
+        Self { call: Arc::new(call), wait: None, marker: PhantomData }
     }
 }
 
@@ -146,8 +197,8 @@ where
     R: SinkReturn<M> + 'static,
     M: 'static,
 {
-    type Sink = CallSink<F, T, R, M>;
+    type Sink = R::Sink<F, T>;
     fn into_sink(self, _binding: &mut SinkBinding<'_>) -> Result<Self::Sink> {
-        Ok(CallSink { call: Arc::new(self), wait: None, marker: PhantomData })
+        Ok(R::sink(self))
     }
 }
