@@ -168,8 +168,10 @@ where
 pub trait ReturnsSomething: Sized {
     /// What it is.
     type Item;
+    /// The handler that does.
+    type Call;
     /// The handler, as it was.
-    fn same<A, C, K>(step: Step<A, C, K, Self>) -> Step<A, C, K, Self::Item>;
+    fn same<A, C, K>(step: Step<A, C, K, Self>) -> Step<A, Self::Call, K, Self::Item>;
 }
 
 /// Finds out whether the handler returns nothing: method lookup prefers the trait for [`Never`].
@@ -183,11 +185,11 @@ pub fn probe<A, C, K, T>(_: &Step<A, C, K, T>) -> Probe<T> {
 /// The handler returns nothing.
 pub trait Nothing {
     /// Refuses.
-    fn check<A, C, K, T: ReturnsSomething>(&self, step: Step<A, C, K, T>) -> Step<A, C, K, T::Item>;
+    fn check<A, C, K, T: ReturnsSomething>(&self, step: Step<A, C, K, T>) -> Step<A, T::Call, K, T::Item>;
 }
 
 impl Nothing for &Probe<Never> {
-    fn check<A, C, K, T: ReturnsSomething>(&self, step: Step<A, C, K, T>) -> Step<A, C, K, T::Item> {
+    fn check<A, C, K, T: ReturnsSomething>(&self, step: Step<A, C, K, T>) -> Step<A, T::Call, K, T::Item> {
         T::same(step)
     }
 }
@@ -300,7 +302,7 @@ where
     K: Before<T>,
     F: Fn(T) -> R + Send + Sync + 'static,
     R: SinkReturn<M> + 'static,
-    T: Send + 'static,
+    T: 'static,
     M: 'static,
 {
     let Called { sources, call, sinks } = handler.called;

@@ -24,11 +24,10 @@ pub trait SinkReturn<M>: Send + Sized {
     /// and the compiler says so once.
     type Sink<F, T>: Sink<T>
     where
-        F: Fn(T) -> Self + Send + Sync,
-        T: Send;
+        F: Fn(T) -> Self + Send + Sync;
 
     /// Makes it.
-    fn sink<F: Fn(T) -> Self + Send + Sync, T: Send>(call: F) -> Self::Sink<F, T>;
+    fn sink<F: Fn(T) -> Self + Send + Sync, T>(call: F) -> Self::Sink<F, T>;
     /// Whether it is known now or later.
     fn settle(self) -> Settled<Self::Wait>;
 }
@@ -59,10 +58,9 @@ impl SinkReturn<Plain> for () {
     type Sink<C, T>
         = CallSink<C, T, Self, Plain>
     where
-        C: Fn(T) -> Self + Send + Sync,
-        T: Send;
+        C: Fn(T) -> Self + Send + Sync;
 
-    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Plain> {
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Plain> {
         CallSink::new(call)
     }
     #[inline]
@@ -76,10 +74,9 @@ impl<E: Into<BoxError> + Send> SinkReturn<Fallible> for Result<(), E> {
     type Sink<C, T>
         = CallSink<C, T, Self, Fallible>
     where
-        C: Fn(T) -> Self + Send + Sync,
-        T: Send;
+        C: Fn(T) -> Self + Send + Sync;
 
-    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Fallible> {
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Fallible> {
         CallSink::new(call)
     }
     #[inline]
@@ -105,10 +102,9 @@ impl<F: Future<Output = ()> + Send> SinkReturn<Async> for F {
     type Sink<C, T>
         = CallSink<C, T, Self, Async>
     where
-        C: Fn(T) -> Self + Send + Sync,
-        T: Send;
+        C: Fn(T) -> Self + Send + Sync;
 
-    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, Async> {
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Async> {
         CallSink::new(call)
     }
     fn settle(self) -> Settled<Self::Wait> {
@@ -133,10 +129,9 @@ impl<E: Into<BoxError>, F: Future<Output = Result<(), E>> + Send> SinkReturn<Asy
     type Sink<C, T>
         = CallSink<C, T, Self, AsyncFallible>
     where
-        C: Fn(T) -> Self + Send + Sync,
-        T: Send;
+        C: Fn(T) -> Self + Send + Sync;
 
-    fn sink<C: Fn(T) -> Self + Send + Sync, T: Send>(call: C) -> CallSink<C, T, Self, AsyncFallible> {
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, AsyncFallible> {
         CallSink::new(call)
     }
     fn settle(self) -> Settled<Self::Wait> {
@@ -160,7 +155,7 @@ impl<F, T, R: SinkReturn<M>, M> CallSink<F, T, R, M> {
     }
 }
 
-impl<T: Send, F, R, M> Sink<T> for CallSink<F, T, R, M>
+impl<T, F, R, M> Sink<T> for CallSink<F, T, R, M>
 where
     F: Fn(T) -> R + Send + Sync,
     R: SinkReturn<M>,
@@ -192,7 +187,7 @@ where
 
 impl<T, F, R, M> IntoSink<T, (R, M)> for F
 where
-    T: Send + 'static,
+    T: 'static,
     F: Fn(T) -> R + Send + Sync + 'static,
     R: SinkReturn<M> + 'static,
     M: 'static,
