@@ -25,6 +25,7 @@ pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
                 __builder: &mut __p::Builder<'_>,
                 __options: __p::HandlerOptions,
             ) -> __p::Result<()> {
+                use __p::methods::*;
                 let __options = __options #options;
                 #prepare
                 let mut __binding = __builder.sinks();
@@ -129,7 +130,6 @@ fn call(function: &ItemFn) -> TokenStream {
         let tick = quote_spanned!(span=> __p::tick(__item));
         return quote_spanned! {output=>
             let __called = __p::call(__sources, move |__item, _: &__p::UnitCx| {
-                use __p::probe::*;
                 #tick;
                 let __value = #ident();
                 #probe
@@ -143,7 +143,6 @@ fn call(function: &ItemFn) -> TokenStream {
     });
     quote_spanned! {output=>
         let __called = __p::call(__sources, move |__item, __unit: &__p::UnitCx| {
-            use __p::probe::*;
             __p::Try::new(#message, |__message| {
                 let __value = #ident(__message, #(#arguments),*);
                 #probe
@@ -155,10 +154,7 @@ fn call(function: &ItemFn) -> TokenStream {
 fn sinks(sinks: &[Expr], function: &ItemFn) -> TokenStream {
     let check = sinks.first().map(|sink| {
         quote_spanned! {sink.span()=>
-            let __called = {
-                use __p::links::{Nothing as _, Something as _};
-                (&&__p::links::probe(&__called)).check(__called)
-            };
+            let __called = (&&__p::probe(&__called)).check(__called);
         }
     });
     let output = output(function);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::graph::{Edge, Graph};
 use super::sources::Sources;
 use crate::error::{Error, Kind, Result};
-use crate::flow::{Env, NodeId, Stage, UnitCx};
+use crate::flow::{Env, NodeId, UnitCx};
 use crate::handler::{Bound, Outputs};
 use crate::sink::{Sink, SinkBinding};
 use crate::source::{AnyShared, Attach, KeyHash, Root, SourceOptions};

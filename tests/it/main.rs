@@ -2,5 +2,7 @@
 
 mod caches;
 mod engine;
+mod handle;
+mod preludes;
 mod scenarios;
 mod topics;
