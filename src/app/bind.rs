@@ -127,6 +127,7 @@ where
     ///
     /// # Errors
     /// Those of [`IntoSource::attach`](crate::source::IntoSource::attach).
+    #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
         let source_options = SourceOptions { concurrency: options.concurrency.max(1), key: key_of(&options)? };
