@@ -37,9 +37,14 @@ fn check_signature(function: &ItemFn) -> Vec<Error> {
                 errors.push(Error::new(receiver.span(), message));
             }
             FnArg::Typed(typed) => {
-                if let Type::Reference(reference) = &*typed.ty {
+                if let Type::Reference(reference) = &*typed.ty
+                    && reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static")
+                {
                     let what = if at == 0 { "the message is given by value" } else { "arguments are given by value" };
                     errors.push(Error::new(reference.span(), format!("{what}: take it without `&`")));
+                } else if let Type::ImplTrait(argument) = &*typed.ty {
+                    let message = "a handler cannot be generic: name the type that it takes";
+                    errors.push(Error::new(argument.span(), message));
                 }
             }
         }

@@ -2,11 +2,13 @@
 
 pub mod bind;
 mod graph;
+pub mod links;
 mod piped;
 mod registry;
 mod report;
 mod run;
 mod shutdown;
+pub mod sources;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -81,7 +83,7 @@ impl App {
             let mut binding = builder.sinks();
             let sinks = sinks.into_sinks(&mut binding)?;
             let call = move |item: S::Item, unit: &UnitCx| handler.call(&prepared, item, unit);
-            Called { sources: bind::from(source), call, sinks }.bind(builder, options, binding)
+            Called { sources: links::from(source), call, sinks }.bind(builder, options, binding)
         };
         let options = HandlerOptions::new(short_name(std::any::type_name::<F>()), String::new());
         self.bindings.push((options, Box::new(bind)));

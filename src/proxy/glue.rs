@@ -32,18 +32,38 @@ impl<T: Send + 'static> Proxy<T> {
 #[derive(Debug)]
 pub enum FromProxy {}
 
-impl<T: Send + 'static> IntoSink<T, FromProxy> for Proxy<T> {
-    type Sink = ProxySink<T>;
-    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
-        binding.writes_to(self.node());
-        Ok(ProxySink::new(Writer::new(&self.open(binding.env())?)))
+/// What a proxy takes. Asked as a question, so that a value of another type is answered with "no sink for it" and
+/// does not look for a proxy that can be called.
+#[doc(hidden)]
+pub trait Takes<T> {
+    fn same(self) -> Proxy<T>;
+}
+
+impl<T> Takes<T> for Proxy<T> {
+    fn same(self) -> Self {
+        self
     }
 }
 
-impl<T: Send + 'static> IntoSink<T, FromProxy> for &Proxy<T> {
+impl<T: Send + 'static, U> IntoSink<T, FromProxy> for Proxy<U>
+where
+    Self: Takes<T>,
+{
     type Sink = ProxySink<T>;
     fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
-        self.clone().into_sink(binding)
+        let proxy = self.same();
+        binding.writes_to(proxy.node());
+        Ok(ProxySink::new(Writer::new(&proxy.open(binding.env())?)))
+    }
+}
+
+impl<T: Send + 'static, U> IntoSink<T, FromProxy> for &Proxy<U>
+where
+    Proxy<U>: Takes<T>,
+{
+    type Sink = ProxySink<T>;
+    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
+        IntoSink::<T, FromProxy>::into_sink(self.clone(), binding)
     }
 }
 

@@ -4,5 +4,7 @@
 
 mod caches;
 mod engine;
+mod handle;
+mod preludes;
 mod scenarios;
 mod topics;
