@@ -1,4 +1,5 @@
-# make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
+# make demo        runs examples/flights; installs what is missing and starts a local Kafka, unless SLIPSTREAM_BROKER
+#                  (kafka://host:port) or KAFKA_BOOTSTRAP (host:port) names another
 # make demo-reset  forgets what the demo stored, and its Kafka
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 #
@@ -25,6 +26,9 @@ DEMO_KAFKA := --name demo --root state/_kafka
 
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
+# The demo needs none either where its broker is named.
+DEMO_PART := $(if $(SLIPSTREAM_BROKER),,$(KAFKA_PART))
+WITH_DEMO_KAFKA := $(if $(SLIPSTREAM_BROKER),,scripts/kafka.sh run $(DEMO_KAFKA) --keep-data --)
 
 .PHONY: help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
 
@@ -34,12 +38,12 @@ help:
 # ---- the demo --------------------------------------------------------------------------------------------------------
 
 setup-demo:
-	@scripts/setup.sh build $(KAFKA_PART)
+	@scripts/setup.sh build $(DEMO_PART)
 
 # Its Kafka keeps its data, so that a second run finds everything where the first one left it.
 demo: setup-demo
 	@cargo build -p slipstream-async --example flights
-	@scripts/kafka.sh run $(DEMO_KAFKA) --keep-data -- cargo run --quiet -p slipstream-async --example flights
+	@$(WITH_DEMO_KAFKA) cargo run --quiet -p slipstream-async --example flights
 
 demo-reset:
 	@scripts/kafka.sh stop $(DEMO_KAFKA)
