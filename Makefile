@@ -1,5 +1,4 @@
-# make demo        runs examples/flights; installs what is missing and starts a local Kafka, unless SLIPSTREAM_BROKER
-#                  (kafka://host:port) or KAFKA_BOOTSTRAP (host:port) names another
+# make demo        installs what is missing, runs examples/flights on a Kafka of its own or SLIPSTREAM_BROKER=kafka://…
 # make demo-reset  forgets what the demo stored, and its Kafka
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 #
