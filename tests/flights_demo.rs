@@ -98,7 +98,7 @@ impl Demo {
     fn records(&self, topic: &str) -> Result<i64> {
         Conf::set("broker", &*self.broker)?;
         let topic: Topic<String> = Topic::named(format!("{}-{topic}", self.id));
-        let found = testing::block_on(async { topic.admin().await?.describe().await })?;
+        let found = testing::block_on(async { topic.admin()?.describe().await })?;
         Ok(found.context("no such topic")?.partitions.iter().map(|(begin, end)| end - begin).sum())
     }
 }

@@ -83,7 +83,7 @@ fn by_identity(departure: Departure) -> (String, Departure) {
 /// The rows of a file that its topic does not have yet; those that an earlier run has written are not written again.
 fn rest_of<T>(topic: &'static Topic<T>, load: fn() -> anyhow::Result<Vec<T>>) -> impl Stream<Item = anyhow::Result<T>> {
     try_stream! {
-        let found = topic.admin().await?.describe().await?;
+        let found = topic.admin()?.describe().await?;
         let written = found.map_or(0, |topic| topic.partitions.iter().map(|(_, end)| *end).sum());
         for row in load()?.into_iter().skip(usize::try_from(written)?) {
             yield row;
