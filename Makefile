@@ -1,4 +1,4 @@
-# make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
+# make demo        installs what is missing, runs examples/flights on a Kafka of its own or SLIPSTREAM_BROKER=kafka://…
 # make demo-reset  forgets what the demo stored, and its Kafka
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 # make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
@@ -26,6 +26,9 @@ DEMO_KAFKA := --name demo --root state/_kafka
 
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
+# The demo needs none either where its broker is named.
+DEMO_PART := $(if $(SLIPSTREAM_BROKER),,$(KAFKA_PART))
+WITH_DEMO_KAFKA := $(if $(SLIPSTREAM_BROKER),,scripts/kafka.sh run $(DEMO_KAFKA) --keep-data --)
 
 # The bench runs the build that the tests use, with this crate optimised as in a release: the C++ parts are always built
 # optimised, so that nothing of them is built again.
@@ -42,12 +45,12 @@ help:
 # ---- the demo --------------------------------------------------------------------------------------------------------
 
 setup-demo:
-	@scripts/setup.sh build $(KAFKA_PART)
+	@scripts/setup.sh build $(DEMO_PART)
 
 # Its Kafka keeps its data, so that a second run finds everything where the first one left it.
 demo: setup-demo
 	@cargo build -p slipstream-async --example flights
-	@scripts/kafka.sh run $(DEMO_KAFKA) --keep-data -- cargo run --quiet -p slipstream-async --example flights
+	@$(WITH_DEMO_KAFKA) cargo run --quiet -p slipstream-async --example flights
 
 demo-reset:
 	@scripts/kafka.sh stop $(DEMO_KAFKA)
