@@ -116,11 +116,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(
-        hub: &Hub,
-        topics: Vec<(Wanted, Arc<dyn LaneMaker>)>,
-        env: &Env,
-    ) -> Result<(Self, mpsc::Receiver<Event>)> {
+    fn open(hub: &Hub, topics: Vec<(Wanted, Arc<dyn LaneMaker>)>, env: &Env) -> Result<(Self, mpsc::Receiver<Event>)> {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (group, file) = match &hub.group {
             Some(group) => (Membership::Group(Arc::clone(group)), None),
@@ -208,9 +204,12 @@ impl Session {
                 drop(assignments);
             }
             Event::Assigned(assignments) => {
+                let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
                 for assignment in assignments {
                     self.assign(assignment).await?;
                 }
+                // A seek moves what was assigned next, once: a partition that comes back later goes on where it was.
+                self.pending_seeks.retain(|topic, _| !topics.contains(topic));
                 // A start that was just resolved is committed at once.
                 self.commit().await;
             }
@@ -219,7 +218,8 @@ impl Session {
                 if let Some(text) = &text {
                     tracing::warn!(topic = topic.as_deref().unwrap_or_default(), "{text}");
                 }
-                let concerned = self.makers.iter().filter(|(name, _)| topic.as_ref().is_none_or(|topic| topic == *name));
+                let concerned =
+                    self.makers.iter().filter(|(name, _)| topic.as_ref().is_none_or(|topic| topic == *name));
                 concerned.for_each(|(_, maker)| maker.stats().set_notice(text.clone()));
             }
             Event::Failed(error) => return Err(error),
@@ -265,7 +265,8 @@ impl Session {
 
     /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.
     fn revoke(&mut self, partitions: Vec<Key>, lost: bool, answer: oneshot::Sender<Vec<Position>>) {
-        let lanes: Vec<_> = partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
+        let lanes: Vec<_> =
+            partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
         tracing::info!(partitions = lanes.len(), lost, "revoked");
         if lost {
             lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
