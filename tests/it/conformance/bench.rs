@@ -149,7 +149,7 @@ impl Bench {
     /// Where each partition of the topic begins and ends.
     pub async fn ends(&self, part: &str) -> Result<Option<Vec<(i64, i64)>>> {
         let topic: RawTopic = self.alone(part);
-        let found = topic.admin().await?.describe().await?;
+        let found = topic.admin()?.describe().await?;
         topic.close().await?;
         Ok(found.map(|found| found.partitions))
     }

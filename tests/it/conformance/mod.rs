@@ -94,6 +94,7 @@ on_both! {
         seeks_move_to_the_beginning_the_end_an_offset_and_a_time
         a_seek_outside_the_log_moves_nothing
         b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one
+        a_replay_up_to_the_old_position_is_committed
         b12_a_record_in_flight_holds_the_position_back
         b18_nothing_is_committed_before_the_sinks_have_it
         a_broadcast_topic_is_read_whole_by_every_app;

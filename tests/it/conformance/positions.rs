@@ -157,6 +157,32 @@ pub async fn b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one(
     Ok(())
 }
 
+/// A replay that ends exactly where the group was before is committed again, and `auto.offset.reset=error` has nothing
+/// to say where a seek did.
+pub async fn a_replay_up_to_the_old_position_is_committed(bench: Bench) -> Result<()> {
+    bench.write("replay", 1, numbered(10)).await?;
+    let topic = bench.topic::<u32, String>("replay", 1);
+    let seen: Seen<Message<u32>> = Seen::default();
+    let strict = bench.conf("reader").with("auto.offset.reset", "error");
+    let app = || App::new().handle(topic.clone(), seen.keep(), ());
+    bench.read("reader", &topic, 10).await?;
+    topic.pause();
+    let run = Running::start(app(), strict);
+    run.until(|| !run.handle.health().sources.is_empty()).await;
+    topic.seek(SeekTo::Beginning).await?;
+    run.assigned(1).await;
+    topic.resume();
+    run.until(|| seen.len() == 10).await;
+    topic.seek(SeekTo::Offset(5)).await?;
+    run.until(|| seen.len() == 15).await;
+    run.committed(10).await;
+    run.crash().await;
+    bench.write("replay", 1, vec![text("k", "10")]).await?;
+    let next = bench.read("reader", &topic, 1).await?;
+    assert_eq!(next.iter().map(|message| message.offset).collect::<Vec<_>>(), [10]);
+    Ok(())
+}
+
 /// B-12: what hangs is not committed past, whatever finished behind it.
 pub async fn b12_a_record_in_flight_holds_the_position_back(bench: Bench) -> Result<()> {
     let records = (0..6).map(|n| text(&format!("k{n}"), &n.to_string())).collect();
