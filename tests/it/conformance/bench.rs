@@ -75,6 +75,7 @@ impl Bench {
     }
 
     /// `text` with the names as the check wrote them, the same on every backend.
+    #[expect(clippy::needless_pass_by_value, reason = "reads better where it is called")]
     pub fn plain(&self, text: impl ToString) -> String {
         text.to_string().replace(&format!("{}-", self.id), "")
     }
@@ -283,7 +284,7 @@ impl Running {
 
     /// Waits until it ends by itself.
     pub async fn ended(self) -> Result<()> {
-        const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+        const LIMIT: std::time::Duration = std::time::Duration::from_mins(1);
         match tokio::time::timeout(LIMIT, self.task).await {
             Ok(result) => result.unwrap(),
             Err(_) => Err(Error::new(Kind::Timeout, "the app did not end")),

@@ -19,7 +19,7 @@
 //! | B-23 | `b23_null_and_empty_keys_and_values_differ`, `b23_tombstones_need_an_option` |
 //! | B-24 | `b24_a_key_that_is_not_utf8_is_bytes_or_an_error_with_its_place` |
 //! | B-28 | `b28_an_oversized_record_is_refused_and_the_next_one_goes_through`, `b28_a_record_larger_than_the_fetch_size_is_read` |
-//! | B-30 | `b30_a_missing_topic_is_awaited_and_then_read_from_its_beginning`, `b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one`, `on_kafka::b30_partitions_that_are_added_are_read_from_their_beginning` |
+//! | B-30 | `b30_a_missing_topic_is_awaited_and_then_read_from_its_beginning`, `b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one`, `on_kafka::b30_partitions_that_are_added_are_read_from_their_beginning`, `on_kafka::b30_an_unknown_topic_is_an_error_for_send_and_awaited_by_a_sink` |
 //! | B-51 | every check: one expectation for both backends; `transcript::both_backends_give_the_same_transcript` compares word for word |
 //! | TP-1, TP-2 | `a_wrong_setting_ends_the_run_at_its_start_and_names_the_key`: an unknown key is an error, later |
 //! | TP-3, TP-6 | `a_value_that_cannot_be_encoded_names_the_topic`, `b28_…` |
@@ -33,6 +33,8 @@
 //! | TP-17, TP-18, TP-20 | replaced: a pause shows no sentinel; `b01_b02_…` |
 //! | TP-21 | the end of a run is bounded: `src/topic/kafka/tests/outages.rs` |
 //! | scenario 8 (reliability) | `a_seek_outside_the_log_moves_nothing` |
+
+#![expect(clippy::indexing_slicing, reason = "a test may panic")]
 
 mod bench;
 mod groups;

@@ -78,24 +78,29 @@ async fn b30_partitions_that_are_added_are_read_from_their_beginning() -> Result
     Ok(())
 }
 
-/// A topic that nobody created is an error for whoever writes, with its name, and the topic is not created by asking.
+/// B-30: `send` is told that nobody created the topic, and asking does not create it; a sink waits for it, visibly.
 #[tokio::test]
-async fn an_unknown_topic_is_an_error_for_writers() -> Result<()> {
+async fn b30_an_unknown_topic_is_an_error_for_send_and_awaited_by_a_sink() -> Result<()> {
     let Some(bench) = Bench::kafka() else { return Ok(()) };
-    let url: &'static str = bench.url().leak();
-    // How long the client believes that a topic may have been created a moment ago; 30 s unless it is set.
-    let own = vec![("broker", url), ("topic.metadata.propagation.max.ms", "500")].leak();
-    let topic: RawTopic = Topic::named(bench.name("nobody")).conf(own);
+    let topic: RawTopic = bench.alone("nobody");
     let error = topic.send(Some(Bytes::new())).await.unwrap_err();
     assert_eq!(error.kind(), Kind::UnknownTopic, "{error:?}");
     assert!(error.to_string().contains(&bench.name("nobody")), "{error}");
     assert_eq!(topic.admin()?.describe().await?, None);
-    topic.close().await?;
 
+    bench.write("asked", 1, vec![text("k", "v")]).await?;
     let sink: RawTopic = Topic::named(bench.name("nobody"));
-    let app = App::new().handle(stream::iter([1_u8]), |n: u8| One(Some(Bytes::from(vec![n]))), sink);
-    let error =
-        app.conf(bench.conf("writer").with("topic.metadata.propagation.max.ms", "500")).run().await.unwrap_err();
-    assert_eq!(error.kind(), Kind::UnknownTopic, "{error:?}");
+    let app = App::new().handle(bench.raw("asked", 1), |raw: Raw| One((raw.key, raw.value)), sink);
+    let run = Running::start(app, bench.conf("waiter"));
+    let told = |health: &slipstream::app::Health| format!("{health:?}").contains(&bench.name("nobody"));
+    run.until(|| told(&run.handle.health())).await;
+    assert!(!run.handle.health().ok);
+    assert_eq!(run.committed_now(), 0);
+    topic.admin()?.create(1).await?;
+    run.committed(1).await;
+    run.until(|| run.handle.health().ok).await;
+    run.stop().await?;
+    topic.close().await?;
+    assert_eq!(bench.contents("nobody", 1, 1).await?.len(), 1);
     Ok(())
 }
