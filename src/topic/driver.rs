@@ -97,8 +97,8 @@ pub enum SeekTo {
     End,
     /// This offset, in each partition.
     Offset(i64),
-    /// The first record whose timestamp is not before this, in milliseconds since 1970-01-01 UTC; the end where there
-    /// is none.
+    /// The first record whose timestamp is not before this, in milliseconds since 1970-01-01 UTC and not negative; the
+    /// end where there is none.
     Time(i64),
 }
 
