@@ -1,0 +1,34 @@
+//! B-18: what was handed to a topic is not committed before the broker has it.
+
+use std::time::Duration;
+
+use crate::broker::{configure_topic, servers};
+use crate::child::Place;
+use crate::ledger::Verdict;
+use crate::schedule::{PATIENCE, Schedule, pass, until};
+
+#[test]
+fn b_18_a_source_is_committed_only_after_its_sink_was_acknowledged() {
+    let Some(servers) = servers() else { return };
+    let schedule = Schedule::new("B-18");
+    // One replica is not enough: the broker refuses every write for now, and the client tries again.
+    let scene = Place::new(&servers, &[("min.insync.replicas", "2")]).watch();
+    scene.feeder.feed(0..100);
+    let plan = scene.plan("a").conf("group.instance.id", "a").conf("session.timeout.ms", 6000).delay(0, 2);
+    let mut child = plan.start(0);
+    until(PATIENCE, "everything was handled and handed over", || child.counts().1 == 100);
+    schedule.step("all handled, nothing acknowledged");
+    // Twenty commit intervals.
+    pass(Duration::from_secs(1));
+    // The start that was just resolved may be committed: it is 0.
+    assert_eq!(scene.commits.total(), 0, "committed before the sink had it");
+    child.kill();
+    configure_topic(&servers, &scene.place.output, "min.insync.replicas", "1");
+    let mut second = plan.start(1);
+    until(PATIENCE, "all is committed", || scene.commits.total() == 100);
+    second.leave();
+    until(PATIENCE, "all is out", || scene.echoes.ids() == 100);
+    let verdict = Verdict::of(&scene.echoes.all(), 0..100);
+    assert!(verdict.missing.is_empty(), "missing: {:?}", verdict.missing);
+    schedule.figure("handled, acknowledged, committed while the sink was refused", "100, 0, 0");
+}
