@@ -222,6 +222,17 @@ impl Child {
         assert_eq!(sent, 0, "signal {signal}");
     }
 
+    /// For a check that failed.
+    fn say_health(&mut self) {
+        let Some(mut pipe) = self.commands.take().filter(|_| self.runs()) else { return };
+        self.signal(libc::SIGCONT);
+        for command in ["health", "counts"] {
+            let _gone = writeln!(pipe, "{command}");
+            let answer = self.answers.recv_timeout(Duration::from_secs(2));
+            eprintln!("{command} of life {}: {}", self.life, answer.unwrap_or_else(|_| "no answer".to_owned()));
+        }
+    }
+
     /// SIGKILL, and its end.
     pub fn kill(mut self) {
         self.process.kill().expect("it can be killed");
@@ -256,6 +267,9 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.say_health();
+        }
         let _ended_before = self.process.kill();
         let _ended_before = self.process.wait();
         if std::thread::panicking() {

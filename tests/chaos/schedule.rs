@@ -117,4 +117,4 @@ pub fn pass(time: Duration) {
 }
 
 /// Far above what anything here takes, so that a hang fails and a slow machine does not.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_mins(1);
