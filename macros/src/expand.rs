@@ -60,11 +60,13 @@ fn options(arguments: &Arguments) -> TokenStream {
 
 /// The types of the arguments: the message's first, if there is one.
 fn types(function: &ItemFn) -> Vec<&Type> {
-    let typed = |argument| match argument {
-        &FnArg::Typed(ref typed) => Some(&*typed.ty),
-        FnArg::Receiver(_) => None,
-    };
-    function.sig.inputs.iter().filter_map(typed).collect()
+    fn of(argument: &FnArg) -> Option<&Type> {
+        match argument {
+            FnArg::Typed(typed) => Some(&typed.ty),
+            FnArg::Receiver(_) => None,
+        }
+    }
+    function.sig.inputs.iter().filter_map(of).collect()
 }
 
 /// Finds what the arguments after the message need.
@@ -91,12 +93,11 @@ fn sources(arguments: &Arguments) -> TokenStream {
     let mut sources = arguments.sources.iter().map(|source| (source.span(), borrowed(source)));
     let first = sources.next().map(|(span, source)| quote_spanned!(span=> let __sources = __p::from(#source);));
     let more = sources.map(|(span, source)| quote_spanned!(span=> let __sources = __sources.and(#source);));
-    let key = arguments.key.as_ref().map(|key| {
-        quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);)
-    });
-    let pipes = arguments.pipes.iter().map(|pipe| {
-        quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);)
-    });
+    let key = arguments
+        .key
+        .as_ref()
+        .map(|key| quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);));
+    let pipes = arguments.pipes.iter().map(|pipe| quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);));
     quote!(#first #(#more)* #key #(#pipes)*)
 }
 

@@ -263,6 +263,7 @@ where
     ///
     /// # Errors
     /// None.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
     pub fn closure<F, R, M>(
         self,
         binding: &mut SinkBinding<'_>,
@@ -296,6 +297,7 @@ where
     ///
     /// # Errors
     /// Whatever keeps it from opening.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
     pub fn sink<S, M>(self, binding: &mut SinkBinding<'_>, sink: S) -> Result<Called<A, C, Both<K, S::Sink, O::Item>>>
     where
         S: IntoSink<O::Item, M>,
@@ -355,6 +357,7 @@ where
     ///
     /// # Errors
     /// Those of [`IntoSource::attach`].
+    #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
         let source_options = SourceOptions { concurrency: options.concurrency.max(1), key: key_of(&options)? };

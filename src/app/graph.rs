@@ -44,8 +44,7 @@ impl Graph {
     fn check_written(&self) -> Result<()> {
         let written: BTreeSet<_> = self.edges.iter().flat_map(|edge| &edge.writes).collect();
         let mut reads = self.edges.iter().flat_map(|edge| edge.reads.iter().map(move |node| (edge, node)));
-        let dry =
-            reads.find(|(_, node)| node.kind == "proxy" && !written.contains(node) && !self.external.contains(node));
+        let dry = reads.find(|(_, node)| in_process(node) && !written.contains(node) && !self.external.contains(node));
         match dry {
             None => Ok(()),
             Some((edge, node)) => {
@@ -122,8 +121,8 @@ mod tests {
     fn a_cycle_of_proxies_is_refused_with_its_path() {
         let (a, b) = (node("proxy", "a"), node("proxy", "b"));
         let mut graph = Graph::default();
-        graph.add(edge("f", &[a.clone()], &[b.clone()]));
-        graph.add(edge("g", &[b], &[a]));
+        graph.add(edge("f", std::slice::from_ref(&a), std::slice::from_ref(&b)));
+        graph.add(edge("g", std::slice::from_ref(&b), std::slice::from_ref(&a)));
         let error = graph.check().map_err(|error| error.to_string());
         assert_eq!(error, Err("the handlers form a cycle: proxy a → f → proxy b → g → proxy a".to_owned()));
     }
@@ -132,8 +131,8 @@ mod tests {
     fn a_cycle_through_a_topic_is_a_queue() {
         let (a, t) = (node("proxy", "a"), node("topic", "t"));
         let mut graph = Graph::default();
-        graph.add(edge("f", &[a.clone()], &[t.clone()]));
-        graph.add(edge("g", &[t], &[a]));
+        graph.add(edge("f", std::slice::from_ref(&a), std::slice::from_ref(&t)));
+        graph.add(edge("g", std::slice::from_ref(&t), std::slice::from_ref(&a)));
         assert!(graph.check().is_ok());
     }
 
@@ -141,7 +140,7 @@ mod tests {
     fn a_proxy_that_writes_to_itself_is_refused() {
         let a = node("proxy", "a");
         let mut graph = Graph::default();
-        graph.add(edge("f", &[a.clone()], &[a]));
+        graph.add(edge("f", std::slice::from_ref(&a), std::slice::from_ref(&a)));
         assert!(graph.check().is_err());
     }
 
@@ -149,7 +148,7 @@ mod tests {
     fn a_proxy_that_nobody_writes_is_refused_unless_it_is_external() {
         let a = node("proxy", "a");
         let mut graph = Graph::default();
-        graph.add(edge("f", &[a.clone()], &[]));
+        graph.add(edge("f", std::slice::from_ref(&a), &[]));
         assert!(graph.check().is_err());
         graph.add_external(a);
         assert!(graph.check().is_ok());

@@ -1,7 +1,8 @@
 //! Positions that the app keeps itself, in a plain file: of topics that every member reads whole.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,12 +44,14 @@ impl OffsetFile {
     /// Puts these in the place of older ones and makes that durable.
     pub(crate) async fn store(&mut self, moved: Vec<Position>) -> Result<()> {
         let all = self.positions.drain(..).chain(moved);
-        let merged: BTreeMap<_, _> = all.map(|position| ((position.topic, position.partition), position.next)).collect();
+        let merged: BTreeMap<_, _> =
+            all.map(|position| ((position.topic, position.partition), position.next)).collect();
         self.positions =
             merged.into_iter().map(|((topic, partition), next)| Position { topic, partition, next }).collect();
         let mut text = format!("{HEADER}\n");
         for Position { topic, partition, next } in &self.positions {
-            text.push_str(&format!("{topic}\t{partition}\t{next}\n"));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{topic}\t{partition}\t{next}");
         }
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, text.as_bytes())).await;
