@@ -184,8 +184,9 @@ impl Child {
     /// How many partitions it has.
     pub fn lanes(&mut self) -> usize {
         let health = self.health();
-        let lanes = |source: &Value| source["lanes"].as_array().map_or(0, Vec::len);
-        health["sources"].as_array().map_or(0, |sources| sources.iter().map(lanes).sum())
+        let lanes = health["sources"][0]["lanes"].as_array();
+        // Those of a partition; the others are lanes behind one of these.
+        lanes.map_or(0, |lanes| lanes.iter().filter(|lane| lane["partition"].as_i64() >= Some(0)).count())
     }
 
     /// Handlers that began and that ended.
