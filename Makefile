@@ -1,5 +1,6 @@
 # make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
 # make demo-reset  forgets what the demo stored, and its Kafka
+# make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 #
 # RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
@@ -26,7 +27,7 @@ DEMO_KAFKA := --name demo --root state/_kafka
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
 
-.PHONY: help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+.PHONY: chaos help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -57,6 +58,18 @@ test: setup-test
 
 setup-test:
 	@scripts/setup.sh build $(KAFKA_PART) test
+
+# `make test` runs the short form of the same. The full form writes what it measured into the documentation, where
+# issues and readers find it.
+LENGTH ?= short
+SEED ?=
+FIGURES := $(CARGO_TARGET_DIR)/chaos-figures.md
+chaos: setup-demo
+	@rm -f $(FIGURES)
+	@cargo build --quiet -p slipstream-async --features $(FEATURES) --example chaos_app
+	CHAOS_LENGTH=$(LENGTH) CHAOS_SEED=$(SEED) CHAOS_FIGURES=$(FIGURES) scripts/kafka.sh run --name "chaos-$$$$" -- \
+	  cargo test --quiet -p slipstream-async --features $(FEATURES) --test chaos -- --nocapture
+	@if [[ $(LENGTH) == full ]]; then tests/chaos/write-figures.sh $(FIGURES) docs/reliability.md; fi
 
 style:
 	cargo fmt --all --check

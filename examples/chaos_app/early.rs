@@ -23,6 +23,11 @@ type Handled = Reverse<(Instant, i32, i64, u64)>;
 
 pub fn run(shared: &Shared) -> Result<()> {
     let settings = &shared.settings;
+    // It shall not outlive the harness.
+    std::thread::spawn(|| {
+        let _ended = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        std::process::exit(70);
+    });
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", &settings.servers).set("group.id", &settings.app);
     config.set("enable.auto.commit", "false").set("auto.offset.reset", "earliest").set("session.timeout.ms", "6000");
@@ -37,13 +42,19 @@ pub fn run(shared: &Shared) -> Result<()> {
             shared.begin();
             handled.push(Reverse((Instant::now() + settings.delay(id), record.partition(), record.offset(), id)));
         }
+        let mut ended = Vec::new();
         while handled.peek().is_some_and(|next| next.0.0 <= Instant::now()) {
             let Reverse((_, partition, offset, id)) = handled.pop().context("peeked at")?;
             let (key, value) = (id.to_string(), echo(id, partition, offset, settings.life));
             let record = BaseRecord::to(&settings.output).key(&key).payload(&value);
             producer.send(record).map_err(|(error, _)| error)?;
-            producer.flush(Duration::from_secs(10))?;
-            shared.end();
+            ended.push((partition, offset));
+        }
+        if ended.is_empty() {
+            continue;
+        }
+        producer.flush(Duration::from_secs(10))?;
+        for (partition, offset) in ended {
             // Here is the mistake: what came before this record may still be in hand.
             let mut list = TopicPartitionList::new();
             list.add_partition_offset(&settings.input, partition, Offset::Offset(offset + 1))?;

@@ -55,7 +55,7 @@ async fn main() -> Result<()> {
 
 async fn run(shared: Arc<Shared>) -> Result<()> {
     let input: Topic<String> = Topic::named(shared.settings.input.as_str());
-    let output: Topic<String> = Topic::named(shared.settings.output.as_str());
+    let output: Topic<String> = Topic::named(shared.settings.output.as_str()).conf(elsewhere(&shared.settings));
     let of_handler = Arc::clone(&shared);
     let handler = move |message: Message<String>| handle(Arc::clone(&of_handler), message);
     let mut app = App::new()
@@ -71,6 +71,12 @@ async fn run(shared: Arc<Shared>) -> Result<()> {
     let result = run.into_future().await;
     tell("event ended");
     Ok(result?)
+}
+
+/// Settings of the output alone. They are made once, and a topic's settings are part of its declaration.
+fn elsewhere(settings: &Settings) -> &'static [(&'static str, &'static str)] {
+    let Some(servers) = &settings.output_servers else { return &[] };
+    Vec::leak(vec![("broker", String::leak(format!("kafka://{servers}")))])
 }
 
 async fn handle(shared: Arc<Shared>, message: Message<String>) -> Result<(String, String)> {

@@ -12,6 +12,8 @@ pub struct Settings {
     pub app: String,
     pub input: String,
     pub output: String,
+    /// Where the output lives, if not where the input does.
+    pub output_servers: Option<String>,
     /// Which start of which process this is; written into each echo.
     pub life: u32,
     pub concurrency: usize,
@@ -41,6 +43,7 @@ impl Settings {
             app: must("CHAOS_APP")?,
             input: must("CHAOS_INPUT")?,
             output: must("CHAOS_OUTPUT")?,
+            output_servers: std::env::var("CHAOS_OUTPUT_SERVERS").ok(),
             life: or("CHAOS_LIFE", "0").parse()?,
             concurrency: or("CHAOS_CONCURRENCY", "3").parse()?,
             delay_ms: (from, to),

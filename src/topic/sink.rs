@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use super::declare::Topic;
 use super::driver::{Ack, Outgoing, Refused, Writer};
@@ -123,8 +124,28 @@ fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u
     let limit = env.parts().revoke_timeout;
     env.on_close(0, move || Box::pin(async move { flush.flush(limit).await }));
     env.tasks().spawn(async move {
-        if let Err(error) = writer.prepare(name, partitions).await {
+        let stop = for_task.stop().clone();
+        if let Some(Err(error)) = stop.run_until_cancelled(prepare_patiently(&*writer, &name, partitions)).await {
             for_task.fail(error);
         }
     });
+}
+
+/// Between two tries while the broker is away.
+const PREPARE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A broker that cannot be reached yet is waited for, as it is when it goes away later; what it refuses is an error.
+async fn prepare_patiently(writer: &dyn Writer, name: &Arc<str>, partitions: Option<u32>) -> Result<()> {
+    let mut said = false;
+    loop {
+        match writer.prepare(Arc::clone(name), partitions).await {
+            Err(error) if error.is_retryable() && matches!(error.kind(), Kind::Broker | Kind::Timeout) => {
+                if !std::mem::replace(&mut said, true) {
+                    tracing::warn!(topic = %name, "the topic cannot be looked up yet, trying again: {}", error.report());
+                }
+                tokio::time::sleep(PREPARE_INTERVAL).await;
+            }
+            result => return result,
+        }
+    }
 }

@@ -4,12 +4,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer as _, ThreadedProducer};
 
+use crate::child::send_signal;
 use crate::schedule::{PATIENCE, until};
 
 /// The servers to test with; says so when there are none.
@@ -34,26 +35,12 @@ pub fn client(servers: &str) -> ClientConfig {
     config
 }
 
-fn admin(servers: &str) -> AdminClient<DefaultClientContext> {
-    client(servers).create().expect("an admin client")
-}
-
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    slipstream::testing::block_on(future)
-}
-
-pub fn create_topic(servers: &str, name: &str, partitions: i32, settings: &[(&str, &str)]) {
+pub fn create_topic(servers: &str, name: &str, partitions: i32) {
+    let admin: AdminClient<DefaultClientContext> = client(servers).create().expect("an admin client");
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-    let topic = settings.iter().fold(topic, |topic, (key, value)| topic.set(key, value));
-    let created = wait(admin(servers).create_topics([&topic], &AdminOptions::new())).expect("the topic can be created");
+    let created = slipstream::testing::block_on(admin.create_topics([&topic], &AdminOptions::new()));
+    let created = created.expect("the topic can be created");
     assert!(created.iter().all(Result::is_ok), "{created:?}");
-}
-
-/// Changes the one setting of a topic.
-pub fn configure_topic(servers: &str, name: &str, key: &str, value: &str) {
-    let change = AlterConfig::new(ResourceSpecifier::Topic(name)).set(key, value);
-    let changed = wait(admin(servers).alter_configs([&change], &AdminOptions::new())).expect("it can be changed");
-    assert!(changed.iter().all(Result::is_ok), "{changed:?}");
 }
 
 /// Writes ids: each to the partition that it gives by division, so that every schedule has the same records.
@@ -117,6 +104,20 @@ impl OwnKafka {
     /// Stops it as an administrator would; its data stay.
     pub fn stop(&self) {
         script(&["stop", "--own", "--name", &self.name, "--keep-data"]);
+    }
+
+    /// It runs, and answers nobody.
+    pub fn freeze(&self) {
+        self.signal(libc::SIGSTOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(libc::SIGCONT);
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        let id = script(&["pid", "--name", &self.name]);
+        send_signal(id.trim().parse().expect("a process id"), signal);
     }
 
     pub fn start_again(&self) {

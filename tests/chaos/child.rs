@@ -19,10 +19,11 @@ pub const PARTITIONS: u8 = 4;
 
 /// Topics and a group.
 pub struct Place {
-    pub servers: String,
-    pub app: String,
-    pub input: String,
-    pub output: String,
+    servers: String,
+    output_servers: String,
+    app: String,
+    input: String,
+    output: String,
     state: tempfile::TempDir,
 }
 
@@ -35,13 +36,17 @@ pub struct Scene {
 }
 
 impl Place {
-    /// With settings of the topic that is written to.
-    pub fn new(servers: &str, settings: &[(&str, &str)]) -> Self {
+    pub fn new(servers: &str) -> Self {
+        Self::between(servers, servers)
+    }
+
+    /// With the output on another broker than the input.
+    pub fn between(servers: &str, output_servers: &str) -> Self {
         let (app, input, output) = (unique("app"), unique("in"), unique("out"));
-        create_topic(servers, &input, i32::from(PARTITIONS), &[]);
-        create_topic(servers, &output, i32::from(PARTITIONS), settings);
+        create_topic(servers, &input, i32::from(PARTITIONS));
+        create_topic(output_servers, &output, i32::from(PARTITIONS));
         let state = tempfile::tempdir().expect("a directory");
-        Self { servers: servers.to_owned(), app, input, output, state }
+        Self { servers: servers.to_owned(), output_servers: output_servers.to_owned(), app, input, output, state }
     }
 
     pub fn feeder(&self) -> Feeder {
@@ -52,7 +57,7 @@ impl Place {
         let partitions = i32::from(PARTITIONS);
         Scene {
             feeder: self.feeder(),
-            echoes: Echoes::of(&self.servers, &self.output, partitions),
+            echoes: Echoes::of(&self.output_servers, &self.output, partitions),
             commits: Commits::of(&self.servers, &self.app, &self.input, partitions),
             place: self,
         }
@@ -65,6 +70,7 @@ impl Place {
             .with("CHAOS_APP", &self.app)
             .with("CHAOS_INPUT", &self.input)
             .with("CHAOS_OUTPUT", &self.output)
+            .with("CHAOS_OUTPUT_SERVERS", &self.output_servers)
             .with("CHAOS_STATE", self.state.path().join(member).display())
             .conf("max.in.flight", 64)
             .conf("commit.interval", "50ms")
@@ -73,7 +79,7 @@ impl Place {
 
 impl Scene {
     pub fn new(servers: &str) -> Self {
-        Place::new(servers, &[]).watch()
+        Place::new(servers).watch()
     }
 
     pub fn plan(&self, member: &str) -> Plan {
@@ -129,7 +135,9 @@ impl Plan {
             }
         });
         let logged = log.clone();
-        std::thread::spawn(move || BufReader::new(err).lines().map_while(Result::ok).for_each(|line| logged.add(&line)));
+        std::thread::spawn(move || {
+            BufReader::new(err).lines().map_while(Result::ok).for_each(|line| logged.add(&line))
+        });
         let commands = process.stdin.take();
         Child { process, commands, answers, events, log, life }
     }
@@ -215,12 +223,8 @@ impl Child {
         self.process.try_wait().expect("its state").is_none()
     }
 
-    #[expect(unsafe_code, reason = "the standard library can only send SIGKILL")]
     pub fn signal(&self, signal: libc::c_int) {
-        let id = libc::pid_t::try_from(self.process.id()).expect("a process id");
-        // SAFETY: takes two integers; the process was not waited for, so its number is not given to another one.
-        let sent = unsafe { libc::kill(id, signal) };
-        assert_eq!(sent, 0, "signal {signal}");
+        send_signal(libc::pid_t::try_from(self.process.id()).expect("a process id"), signal);
     }
 
     /// For a check that failed.
@@ -260,10 +264,19 @@ impl Child {
     pub fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it runs");
         let after_name = stat.rsplit_once(')').expect("the name is in brackets").1;
-        let ticks: u64 = after_name.split_whitespace().skip(11).take(2).filter_map(|part| part.parse::<u64>().ok()).sum();
+        let ticks: u64 =
+            after_name.split_whitespace().skip(11).take(2).filter_map(|part| part.parse::<u64>().ok()).sum();
         // USER_HZ, which Linux promises to be 100 to programs.
         Duration::from_millis(ticks * 10)
     }
+}
+
+/// Sends a signal to a process that this harness started and has not waited for, so that its number is still its own.
+#[expect(unsafe_code, reason = "the standard library can only send SIGKILL")]
+pub fn send_signal(process: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: takes two integers.
+    let sent = unsafe { libc::kill(process, signal) };
+    assert!(sent == 0 || std::thread::panicking(), "signal {signal} to {process}");
 }
 
 impl Drop for Child {

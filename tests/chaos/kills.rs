@@ -60,7 +60,8 @@ fn after_every_kill_nothing_is_missing_and_few_records_come_again() {
     assert!(most <= bound, "{most} records came again after one kill, {bound} may: {:?}", verdict.repeats);
     schedule.figure("ids, kills", format!("{ids}, {kills}"));
     schedule.figure("missing", verdict.missing.len());
-    schedule.figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound}", verdict.repeated()));
+    schedule
+        .figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound}", verdict.repeated()));
     schedule.figure("falls of a committed offset in so many looks", format!("0 in {}", scene.commits.looks()));
     schedule.figure("echoes/s of the fastest life", fastest.round());
 }
@@ -71,10 +72,13 @@ fn kill_while_the_first_is_stuck(schedule: &Schedule, scene: &Scene, plan: &Plan
     const IDS: u64 = 400;
     scene.feeder.feed(0..IDS);
     let child = plan.clone().stuck("0", Duration::from_secs(100)).start(0);
-    // With 64 in flight, partition 0 gets as far as its offset 63 behind the stuck record; the others are not held.
-    until(PATIENCE, "what may be done is done", || (1..6).all(|at| scene.echoes.has(at * u64::from(PARTITIONS))));
+    // With 64 in flight, partition 0 gets as far as its offset 63; what shares the lane of the stuck record waits.
+    let later = || (1..64).filter(|at| scene.echoes.has(at * u64::from(PARTITIONS))).count();
+    until(PATIENCE, "later records of its partition are out", || later() > 5);
     if is_committed {
-        until(PATIENCE, "a commit past the stuck record", || scene.commits.of_partition(0).is_some_and(|next| next > 1));
+        until(PATIENCE, "a commit past the stuck record", || {
+            scene.commits.of_partition(0).is_some_and(|next| next > 1)
+        });
     } else {
         until(PATIENCE, "the others are committed", || scene.commits.of_partition(1) == Some(100));
     }
@@ -84,7 +88,6 @@ fn kill_while_the_first_is_stuck(schedule: &Schedule, scene: &Scene, plan: &Plan
     if is_committed {
         // The wrong app's last commit is not that of its last record, and who knows what it has lost.
         until(PATIENCE, "the last records are out", || (IDS - 4..IDS).all(|id| scene.echoes.has(id)));
-        until(PATIENCE, "it is done with all", || second.counts().0 == second.counts().1);
         pass(Duration::from_secs(1));
     } else {
         until(PATIENCE, "all is committed", || scene.commits.total() == i64::try_from(IDS).expect("few"));

@@ -78,7 +78,7 @@ fn b_53_an_outage_is_waited_for_quietly_and_the_app_goes_on_by_itself() {
     let schedule = Schedule::new("outage");
     let kafka = OwnKafka::start();
     // The harness' own clients would knock as well: none is open while the broker is away.
-    let place = Place::new(&kafka.servers, &[]);
+    let place = Place::new(&kafka.servers);
     let count = Length::read().choose(12_000, 40_000);
     place.feeder().feed(0..count);
     let mut child = place.plan("a").conf("session.timeout.ms", 6000).delay(1, 15).start(0);
@@ -86,7 +86,11 @@ fn b_53_an_outage_is_waited_for_quietly_and_the_app_goes_on_by_itself() {
     until(PATIENCE, "it works", || child.counts().1 > 500);
     let outages: &[(bool, u64)] = Length::read().choose(&[(true, 8)], &[(false, 5), (true, 20), (true, 90)]);
     for (round, (crash, seconds)) in outages.iter().enumerate() {
-        if *crash { kafka.kill() } else { kafka.stop() }
+        if *crash {
+            kafka.kill()
+        } else {
+            kafka.stop()
+        }
         schedule.step(format!("broker gone, for {seconds} s, by a crash: {crash}"));
         until(PATIENCE, "health says so", || !child.is_well());
         let health = child.health();

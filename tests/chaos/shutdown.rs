@@ -37,7 +37,10 @@ fn b_19_what_is_in_flight_is_drained_flushed_and_committed() {
     second.leave();
     until(PATIENCE, "all is out", || scene.echoes.ids() == 400);
     assert_eq!(Verdict::of(&scene.echoes.all(), 0..400), Verdict::default(), "none lost, none twice");
-    schedule.figure("drained with 2 s handlers: in flight, seconds", format!("{}, {:.1}", in_flight.0 - in_flight.1, took.as_secs_f64()));
+    schedule.figure(
+        "drained with 2 s handlers: in flight, seconds",
+        format!("{}, {:.1}", in_flight.0 - in_flight.1, took.as_secs_f64()),
+    );
 }
 
 #[test]
