@@ -76,7 +76,8 @@ async fn run(shared: Arc<Shared>) -> Result<()> {
 /// Settings of the output alone. They are made once, and a topic's settings are part of its declaration.
 fn elsewhere(settings: &Settings) -> &'static [(&'static str, &'static str)] {
     let Some(servers) = &settings.output_servers else { return &[] };
-    Vec::leak(vec![("broker", String::leak(format!("kafka://{servers}")))])
+    let broker: &'static str = String::leak(format!("kafka://{servers}"));
+    Vec::leak(vec![("broker", broker)])
 }
 
 async fn handle(shared: Arc<Shared>, message: Message<String>) -> Result<(String, String)> {
