@@ -1,5 +1,6 @@
 # make demo        installs what is missing, runs examples/flights on a Kafka of its own or SLIPSTREAM_BROKER=kafka://…
 # make demo-reset  forgets what the demo stored, and its Kafka
+# make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 # make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
 #
@@ -37,7 +38,7 @@ BENCH_BUILD := --profile dev --config '$(OWN).opt-level=3' --config '$(OWN).code
 	--config '$(OWN).debug-assertions=false' --config '$(OWN).overflow-checks=false'
 BENCH ?=
 
-.PHONY: bench help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+.PHONY: bench chaos help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -68,6 +69,18 @@ test: setup-test
 
 setup-test:
 	@scripts/setup.sh build $(KAFKA_PART) test
+
+# `make test` runs the short form of the same. The full form writes what it measured into the documentation, where
+# issues and readers find it.
+LENGTH ?= short
+SEED ?=
+FIGURES := $(CARGO_TARGET_DIR)/chaos-figures.md
+chaos: setup-demo
+	@rm -f $(FIGURES)
+	@cargo build --quiet -p slipstream-async --features $(FEATURES) --example chaos_app
+	CHAOS_LENGTH=$(LENGTH) CHAOS_SEED=$(SEED) CHAOS_FIGURES=$(FIGURES) scripts/kafka.sh run --name "chaos-$$$$" -- \
+	  cargo test --quiet -p slipstream-async --features $(FEATURES) --test chaos -- --nocapture
+	@if [[ $(LENGTH) == full ]]; then tests/chaos/write-figures.sh $(FIGURES) docs/reliability.md; fi
 
 style:
 	cargo fmt --all --check
