@@ -189,7 +189,7 @@ pub struct PipedSource<S, P> {
 ///
 /// # slipstream::testing::block_on(async {
 /// App::new()
-///     .handle(pipe(stream::iter(1..=4), |numbers| numbers.skip(2)), |n: u32| n, print)
+///     .handle(pipe(stream::iter(1..=4_u32), |numbers: Piped<u32>| numbers.skip(2)), |n: u32| n, print)
 ///     .run()
 ///     .await
 /// # }).unwrap();
