@@ -61,13 +61,13 @@ pub mod testing;
 pub mod topic;
 mod util;
 
-pub use app::{App, Run, RunHandle, Signals, stream};
+pub use app::{App, Run, RunHandle, Signals, pipe, stream};
 pub use conf::Conf;
 pub use error::{BoxError, Error, Kind, Result};
 pub use flow::Gate;
 pub use handler::{Ext, One, Output, Unit};
 pub use message::{Header, Headers, Message, Timestamp};
-pub use pipe::{Piped, pipe};
+pub use pipe::Piped;
 pub use proxy::Proxy;
 pub use sink::{debug, print};
 pub use source::every;

@@ -1,6 +1,8 @@
 //! What every program needs: `use slipstream::prelude::*;`. Names are chosen not to collide with those of axum, anyhow,
 //! tokio and futures; traits come without a name.
 
+#[cfg(feature = "rocksdb")]
+pub use crate::Cache;
 pub use crate::app::{App, stream};
 pub use crate::error::Result;
 pub use crate::handler::{Ext, One, Output as _, Unit};
@@ -9,8 +11,6 @@ pub use crate::proxy::Proxy;
 pub use crate::sink::print;
 pub use crate::source::every;
 pub use crate::topic::Topic;
-#[cfg(feature = "rocksdb")]
-pub use crate::Cache;
 pub use crate::{Conf, Piped};
 
 #[cfg(feature = "macros")]

@@ -91,12 +91,11 @@ fn sources(arguments: &Arguments) -> TokenStream {
     let mut sources = arguments.sources.iter().map(|source| (source.span(), borrowed(source)));
     let first = sources.next().map(|(span, source)| quote_spanned!(span=> let __sources = __p::from(#source);));
     let more = sources.map(|(span, source)| quote_spanned!(span=> let __sources = __sources.and(#source);));
-    let key = arguments.key.as_ref().map(|key| {
-        quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);)
-    });
-    let pipes = arguments.pipes.iter().map(|pipe| {
-        quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);)
-    });
+    let key = arguments
+        .key
+        .as_ref()
+        .map(|key| quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);));
+    let pipes = arguments.pipes.iter().map(|pipe| quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);));
     quote!(#first #(#more)* #key #(#pipes)*)
 }
 

@@ -44,8 +44,7 @@ impl Graph {
     fn check_written(&self) -> Result<()> {
         let written: BTreeSet<_> = self.edges.iter().flat_map(|edge| &edge.writes).collect();
         let mut reads = self.edges.iter().flat_map(|edge| edge.reads.iter().map(move |node| (edge, node)));
-        let dry =
-            reads.find(|(_, node)| node.kind == "proxy" && !written.contains(node) && !self.external.contains(node));
+        let dry = reads.find(|(_, node)| in_process(node) && !written.contains(node) && !self.external.contains(node));
         match dry {
             None => Ok(()),
             Some((edge, node)) => {

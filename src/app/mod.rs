@@ -2,6 +2,7 @@
 
 pub mod bind;
 mod graph;
+mod piped;
 mod registry;
 mod report;
 mod run;
@@ -17,6 +18,7 @@ use bind::{Builder, Called, HandlerOptions};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+pub use piped::{FromPiped, PipedSource, pipe};
 pub use registry::{Registered, stream};
 pub use report::{Health, LaneHealth, SourceHealth, SourceTotals, State, Stats};
 pub use run::{Run, RunHandle, Signals};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::util::check_name;
+use super::name::check_name;
 use crate::{Error, Kind, Result};
 
 /// Where topics live, as the key `broker` says.

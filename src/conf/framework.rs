@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::broker::BrokerUrl;
 use super::entry::Entry;
 use super::key::{KeyInfo, Scope, alias, key};
+use super::name::check_name;
 use super::units;
-use crate::util::check_name;
 use crate::{Error, Kind, Result};
 
 const PLAIN: bool = false;

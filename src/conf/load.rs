@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::entry::{self, Layer, Rank};
+use super::name::sanitise_name;
 use super::owned::Features;
-use crate::util::sanitise_name;
 use crate::{Error, Kind, Result};
 
 /// The file that is read from the working directory if it is there.

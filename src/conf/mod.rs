@@ -9,6 +9,7 @@ mod kafka;
 mod kafka_keys;
 mod key;
 mod load;
+mod name;
 mod owned;
 mod process;
 mod secret;

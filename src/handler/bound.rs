@@ -11,8 +11,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::outputs::Outputs;
 use crate::error::{BoxError, Error, Kind, Result};
-use crate::flow::{Stage, UnitCx};
-use crate::sink::Sink;
+use crate::flow::{Sink, Stage, UnitCx};
+use crate::util::panic_message;
 
 pin_project! {
     /// One handler with its sinks, for one lane.
@@ -122,12 +122,6 @@ impl Failure {
             Self::Panic(message) => Error::new(Kind::Panic, format!("panicked: {message}")).at(place),
         }
     }
-}
-
-/// The message of a panic.
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
 /// Turns a panic inside `poll` into a failure. The stage gives up what was in hand, so nothing half-done is seen again.

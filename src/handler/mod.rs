@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 pub use args::{Argument, Ext, FromItem, Unit};
 pub use bound::Bound;
-pub(crate) use bound::panic_message;
 pub use outputs::{Never, Outputs};
 pub use shape::{One, Output, Return};
 

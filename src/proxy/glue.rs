@@ -10,9 +10,7 @@ use super::Proxy;
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::{Env, NodeId, Stage, StageFactory, UnitCx};
 use crate::sink::{IntoSink, Sink, SinkBinding};
-use crate::source::{
-    Attach, Carried, Channel, IntoSource, RootKind, SharedSource, SourceOptions, Writer, run_channel,
-};
+use crate::source::{Attach, Carried, Channel, IntoSource, RootKind, SharedSource, SourceOptions, Writer, run_channel};
 
 impl<T: Send + 'static> Proxy<T> {
     /// The channel of this run; made by whichever handler comes first.

@@ -5,34 +5,14 @@ mod callable;
 mod list;
 mod map;
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 pub use callable::{CallSink, SinkReturn};
 pub use list::{Both, IntoSinks, NoSink};
 pub use map::{MapSink, Mapped, map};
 
-use crate::error::{BoxError, Result};
-use crate::flow::{Env, NodeId, UnitCx};
+pub use crate::flow::Sink;
 
-/// A place for outputs, for one lane.
-///
-/// It accepts a value (that is the back-pressure) and may acknowledge it later through a guard of the unit.
-pub trait Sink<T>: Send {
-    /// Offers `value`. Called until it is ready; the sink takes the value out when it has room for it, and says with
-    /// `Ready` that it has accepted it for good.
-    fn poll_send(
-        self: Pin<&mut Self>,
-        value: &mut Option<T>,
-        unit: &mut UnitCx,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), BoxError>>;
-
-    /// The same sink for another lane.
-    fn fork(&self) -> Self
-    where
-        Self: Sized;
-}
+use crate::error::Result;
+use crate::flow::{Env, NodeId};
 
 /// What a handler's outputs of type `T` can go to. `M` tells the rules apart.
 #[diagnostic::on_unimplemented(

@@ -12,8 +12,8 @@ pub use channel::Overflow;
 pub(crate) use channel::{Channel, Writer, poll_done, run_channel};
 pub use every::{Every, every};
 pub(crate) use fanout::fan_out;
-pub use into::{Attach, FromStream, IntoSource, SourceOptions};
 pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
+pub use into::{Attach, FromStream, IntoSource, SourceOptions};
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};

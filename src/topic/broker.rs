@@ -66,7 +66,11 @@ fn describe(settings: &Settings) -> Result<Broker> {
                 BrokerUrl::Memory { .. } => String::new(),
                 _ => {
                     let configs = [settings.kafka_consumer(), settings.kafka_producer()];
-                    configs.iter().flat_map(|config| config.iter()).map(|(key, value)| format!("{key}={value}\n")).collect()
+                    configs
+                        .iter()
+                        .flat_map(|config| config.iter())
+                        .map(|(key, value)| format!("{key}={value}\n"))
+                        .collect()
                 }
             };
             Ok(Broker { url: url.to_string(), how })

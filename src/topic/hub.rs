@@ -116,11 +116,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(
-        hub: &Hub,
-        topics: Vec<(Wanted, Arc<dyn LaneMaker>)>,
-        env: &Env,
-    ) -> Result<(Self, mpsc::Receiver<Event>)> {
+    fn open(hub: &Hub, topics: Vec<(Wanted, Arc<dyn LaneMaker>)>, env: &Env) -> Result<(Self, mpsc::Receiver<Event>)> {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (group, file) = match &hub.group {
             Some(group) => (Membership::Group(Arc::clone(group)), None),
@@ -219,7 +215,8 @@ impl Session {
                 if let Some(text) = &text {
                     tracing::warn!(topic = topic.as_deref().unwrap_or_default(), "{text}");
                 }
-                let concerned = self.makers.iter().filter(|(name, _)| topic.as_ref().is_none_or(|topic| topic == *name));
+                let concerned =
+                    self.makers.iter().filter(|(name, _)| topic.as_ref().is_none_or(|topic| topic == *name));
                 concerned.for_each(|(_, maker)| maker.stats().set_notice(text.clone()));
             }
             Event::Failed(error) => return Err(error),
@@ -265,7 +262,8 @@ impl Session {
 
     /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.
     fn revoke(&mut self, partitions: Vec<Key>, lost: bool, answer: oneshot::Sender<Vec<Position>>) {
-        let lanes: Vec<_> = partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
+        let lanes: Vec<_> =
+            partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
         tracing::info!(partitions = lanes.len(), lost, "revoked");
         if lost {
             lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());

@@ -43,7 +43,8 @@ impl OffsetFile {
     /// Puts these in the place of older ones and makes that durable.
     pub(crate) async fn store(&mut self, moved: Vec<Position>) -> Result<()> {
         let all = self.positions.drain(..).chain(moved);
-        let merged: BTreeMap<_, _> = all.map(|position| ((position.topic, position.partition), position.next)).collect();
+        let merged: BTreeMap<_, _> =
+            all.map(|position| ((position.topic, position.partition), position.next)).collect();
         self.positions =
             merged.into_iter().map(|((topic, partition), next)| Position { topic, partition, next }).collect();
         let mut text = format!("{HEADER}\n");

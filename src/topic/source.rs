@@ -115,7 +115,8 @@ fn decode<V: 'static, K: 'static>(topic: &Topic<V, K>) -> Decode<Message<V, K>> 
     let (key_codec, value_codec) = (topic.key, topic.value);
     Arc::new(move |record, topic, partition| {
         let fail = |what| move |error: Error| decode_error(error, topic, partition, record.offset, what);
-        let key = record.key.as_ref().map(|key| key_codec.decode_nullable(Some(key))).transpose().map_err(fail("key"))?;
+        let key =
+            record.key.as_ref().map(|key| key_codec.decode_nullable(Some(key))).transpose().map_err(fail("key"))?;
         let value = value_codec.decode_nullable(record.value.as_ref()).map_err(fail("value"))?;
         Ok(Message {
             key,
@@ -166,4 +167,3 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
         self.needs_position
     }
 }
-

@@ -1,7 +1,7 @@
 //! Small helpers without a home of their own.
 
-mod name;
 mod nearest;
+mod panics;
 
-pub(crate) use name::{check_name, sanitise_name};
 pub(crate) use nearest::nearest;
+pub(crate) use panics::panic_message;

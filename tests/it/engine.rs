@@ -66,7 +66,8 @@ async fn every_kind_of_sink_gets_each_value() -> Result<()> {
 async fn an_error_of_a_handler_ends_the_run_and_names_handler_and_source() {
     let (seen, sink) = collect::<u32>();
     let fails = |n: u32| if n == 2 { Err(std::io::Error::other("two is too many")) } else { Ok(n) };
-    let error = App::new().handle(stream::iter(0..5_u32), fails, sink).name("fussy").conf(memory()).run().await.unwrap_err();
+    let error =
+        App::new().handle(stream::iter(0..5_u32), fails, sink).name("fussy").conf(memory()).run().await.unwrap_err();
     assert_eq!(error.kind(), Kind::Handler);
     assert!(error.to_string().contains("fussy"), "{error}");
     assert!(error.report().contains("two is too many"), "{error:?}");
@@ -109,7 +110,8 @@ async fn a_handler_that_takes_too_long_is_a_timeout() {
         tokio::time::sleep(Duration::from_secs(60)).await;
         n
     };
-    let app = App::new().handle(stream::iter([1_u32]), slow, |_: u32| ()).timeout(Duration::from_secs(1)).conf(memory());
+    let app =
+        App::new().handle(stream::iter([1_u32]), slow, |_: u32| ()).timeout(Duration::from_secs(1)).conf(memory());
     assert_eq!(app.run().await.unwrap_err().kind(), Kind::Timeout);
 }
 

@@ -25,7 +25,11 @@ pub fn memory() -> Conf {
 #[tokio::test]
 async fn s1_hello_greets_in_order() -> Result<()> {
     let (greetings, sink) = collect();
-    App::new().handle(stream::iter("🏆📞🐟👌".chars()), |c: char| format!("Hello {c}!"), sink).conf(memory()).run().await?;
+    App::new()
+        .handle(stream::iter("🏆📞🐟👌".chars()), |c: char| format!("Hello {c}!"), sink)
+        .conf(memory())
+        .run()
+        .await?;
     assert_eq!(taken(&greetings), ["Hello 🏆!", "Hello 📞!", "Hello 🐟!", "Hello 👌!"]);
     Ok(())
 }
@@ -57,7 +61,9 @@ async fn s3_a_timer_runs_its_handler_each_period() -> Result<()> {
     Ok(())
 }
 
-fn pairwise<T: Copy + Send + 'static>(input: impl Stream<Item = T> + Send + 'static) -> impl Stream<Item = (T, T)> + Send {
+fn pairwise<T: Copy + Send + 'static>(
+    input: impl Stream<Item = T> + Send + 'static,
+) -> impl Stream<Item = (T, T)> + Send {
     stream! {
         let mut last = None;
         for await item in input {
@@ -106,7 +112,8 @@ async fn s5_a_sliding_window_as_a_pipe() -> Result<()> {
             futures::future::ready(Some(kept.iter().map(|(kind, _)| *kind).collect()))
         })
     }
-    let events = [('🏆', 0.0), ('📞', 0.5), ('🐟', 1.0), ('👌', 2.0), ('🏆', 3.5), ('📞', 4.0), ('🐟', 5.0), ('👌', 5.5)];
+    let events =
+        [('🏆', 0.0), ('📞', 0.5), ('🐟', 1.0), ('👌', 2.0), ('🏆', 3.5), ('📞', 4.0), ('🐟', 5.0), ('👌', 5.5)];
     let (sizes, sink) = collect();
     App::new()
         .handle(pipe(stream::iter(events), window), |kinds: BTreeSet<char>| slipstream::One(kinds.len()), sink)

@@ -15,7 +15,11 @@ fn unique(name: &str) -> String {
 #[tokio::test]
 async fn a_stream_goes_through_a_topic_into_a_handler_and_is_committed() -> Result<()> {
     let memory = slipstream::topic::Memory::named(&unique("broker"));
-    let conf = || Conf::isolated().with("broker", format!("memory:{}", memory.name().unwrap_or_default())).with("commit.interval", "10ms");
+    let conf = || {
+        Conf::isolated()
+            .with("broker", format!("memory:{}", memory.name().unwrap_or_default()))
+            .with("commit.interval", "10ms")
+    };
     let words: Topic<String> = Topic::named("words");
     let (seen, sink) = collect::<String>();
     let run = App::new()
@@ -24,7 +28,8 @@ async fn a_stream_goes_through_a_topic_into_a_handler_and_is_committed() -> Resu
         .conf(conf())
         .run();
     let handle = run.handle();
-    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init(); let task = tokio::spawn(run.into_future());
+    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init();
+    let task = tokio::spawn(run.into_future());
     until(|| handle.stats().handled("words") == 100).await;
     handle.trigger();
     task.await.unwrap()?;
@@ -37,7 +42,8 @@ async fn a_stream_goes_through_a_topic_into_a_handler_and_is_committed() -> Resu
     let (again, sink) = collect::<String>();
     let run = App::new().handle(words.clone(), |word: String| word, sink).conf(conf()).run();
     let handle = run.handle();
-    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init(); let task = tokio::spawn(run.into_future());
+    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init();
+    let task = tokio::spawn(run.into_future());
     until(|| handle.health().sources.iter().any(|source| source.lanes.len() == 4)).await;
     words.send((String::from("k"), String::from("one more"))).await?;
     until(|| handle.stats().handled("words") == 1).await;

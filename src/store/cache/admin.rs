@@ -25,7 +25,7 @@ impl<K: 'static, V: 'static> Cache<K, V> {
     /// Dropped half-way, it may be open or not.
     pub async fn open(&self) -> Result<()> {
         let cache = self.clone();
-        blocking(move || cache.open_in(crate::store::default_dir())).await
+        blocking(move || cache.open_in(cache.default_dir()?)).await
     }
 
     /// Writes what is only in memory and in the log to table files, of all families, and waits for it. Not needed for

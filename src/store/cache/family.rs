@@ -9,8 +9,8 @@ use super::manifest::DEFAULT_FAMILY;
 use super::open::check_name;
 use super::options;
 use super::retention::Retention;
-use super::values::MessagePack;
 use super::{Access, Cache};
+use crate::codec::MessagePack;
 use crate::error::{Error, Kind, Result};
 
 impl<K, V: 'static> Cache<K, V> {
@@ -110,6 +110,7 @@ impl<K, V: 'static> Cache<K, V> {
             family: Some(Arc::from(name)),
             codec,
             settings: self.settings,
+            external: self.external,
             declared_at: self.declared_at,
             slot: OnceLock::from(Arc::clone(self.slot())),
             types: std::marker::PhantomData,

@@ -7,6 +7,7 @@ mod blocking;
 mod clock;
 mod failure;
 mod family;
+mod glue;
 mod iter;
 mod locks;
 mod manifest;
@@ -23,7 +24,6 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod transaction;
-mod values;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,6 +34,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use batch::Batch;
+pub use glue::{CacheSink, IntoChange};
 pub use iter::Iter;
 pub use open::Raw;
 pub use retention::Retention;
@@ -42,9 +43,10 @@ pub use snapshot::Snapshot;
 pub use stats::{CacheStats, TableFile};
 pub use transaction::{Transaction, TransactionBuilder};
 
-use crate::codec::Codec;
+use crate::codec::{Codec, MessagePack};
+use crate::flow::Gate;
+use crate::sink::MapSink;
 use slot::Slot;
-use values::MessagePack;
 
 /// Rows of `K` and `V` in a RocksDB of their own.
 ///
@@ -81,6 +83,7 @@ pub struct Cache<K, V: 'static> {
     family: Option<Arc<str>>,
     codec: &'static dyn Codec<V>,
     settings: Settings,
+    external: bool,
     declared_at: &'static Location<'static>,
     slot: OnceLock<Arc<Slot>>,
     types: PhantomData<fn(K) -> K>,
@@ -152,6 +155,7 @@ impl<K, V: 'static> Cache<K, V> {
             family: None,
             codec,
             settings: Settings { retention: None, access: Access::ReadWrite },
+            external: false,
             declared_at: Location::caller(),
             slot: OnceLock::new(),
             types: PhantomData,
@@ -191,6 +195,28 @@ impl<K, V: 'static> Cache<K, V> {
         self
     }
 
+    /// Its changes are also published from outside the handlers, by [`send`](Self::send): as a source it stays open until
+    /// the app shuts down, instead of ending with the handlers that write to it.
+    #[must_use]
+    pub const fn external(mut self) -> Self {
+        self.external = true;
+        self
+    }
+
+    /// A function in front of it, as a sink.
+    pub fn map<T, U, F: Fn(T) -> U>(&self, map: F) -> MapSink<Self, F> {
+        crate::sink::map(self.clone(), map)
+    }
+
+    /// Pauses the readers of its changes; see [`Gate`].
+    pub fn gate(&self) -> &Gate {
+        &self.slot().gate
+    }
+
+    pub(crate) fn is_external(&self) -> bool {
+        self.external
+    }
+
     /// The name it was declared with.
     pub fn name(&self) -> &str {
         self.name.as_ref()
@@ -221,6 +247,7 @@ impl<K, V: 'static> Clone for Cache<K, V> {
             family: self.family.clone(),
             codec: self.codec,
             settings: self.settings,
+            external: self.external,
             declared_at: self.declared_at,
             slot: OnceLock::from(Arc::clone(self.slot())),
             types: PhantomData,

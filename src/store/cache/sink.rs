@@ -8,7 +8,6 @@ use super::place::WriteOutcome;
 use crate::error::Result;
 use crate::keys::{self, Key};
 
-#[cfg_attr(not(test), expect(dead_code, reason = "called by the sink"))]
 impl<K: Key, V: 'static> Cache<K, V> {
     /// Writes at once, or says that the store is behind and the thread would have to wait: then
     /// [`write_stalled`](Self::write_stalled) waits elsewhere. `None` deletes.
@@ -25,28 +24,26 @@ impl<K: Key, V: 'static> Cache<K, V> {
     /// # Errors
     /// As [`put`](Cache::put).
     pub(crate) async fn write_stalled(&self, key: &K, value: Option<&V>) -> Result<()> {
-        let (key, value): (_, Option<Bytes>) = (keys::encode(key), value.map(|value| self.encode(value)).transpose()?);
+        let value = value.map(|value| self.encode(value)).transpose()?;
+        self.write_bytes(keys::encode(key), value)?.await
+    }
+
+    /// The same of bytes that are encoded already.
+    ///
+    /// # Errors
+    /// As [`put`](Cache::put).
+    pub(crate) fn write_bytes(
+        &self,
+        key: Vec<u8>,
+        value: Option<Bytes>,
+    ) -> Result<impl Future<Output = Result<()>> + Send + 'static + use<K, V>> {
         let (open, family) = (self.opened()?, self.family.clone());
-        blocking(move || {
+        Ok(blocking(move || {
             let place = open.place(family.as_deref())?;
             match &value {
                 Some(value) => place.put(&key, value),
                 None => place.delete(&key),
             }
-        })
-        .await
-    }
-
-    /// Before positions are committed: what was written since the last time survives a power loss. Nothing is opened
-    /// for it, and without a write nothing is done.
-    ///
-    /// # Errors
-    /// [`Kind::DiskFull`](crate::Kind::DiskFull), [`Kind::Store`](crate::Kind::Store); the next call tries again.
-    pub(crate) async fn sync(&self) -> Result<()> {
-        if !self.is_open() {
-            return Ok(());
-        }
-        let open = self.opened()?;
-        blocking(move || open.sync()).await
+        }))
     }
 }

@@ -2,16 +2,22 @@
 //!
 //! An App holds what it uses until it ends; a use outside an App opens and holds until `close`.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 use super::open::{Declared, Open};
 use super::{Cache, Settings};
+use crate::conf::Conf;
 use crate::error::{Error, Kind, Result};
+use crate::flow::Gate;
 
 #[derive(Default)]
 pub(crate) struct Slot {
     state: RwLock<State>,
+    pub(super) gate: Gate,
+    /// The channel of its changes in the app that has it open; a `Channel` of the cache's types.
+    pub(super) changes: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
 }
 
 #[derive(Default)]
@@ -145,7 +151,6 @@ impl<K, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// As [`open_in`](Self::open_in).
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the App"))]
     pub(crate) fn hold_in(&self, dir: &Path) -> Result<Hold> {
         let open = self.slot().open(dir, self.declared(), Lasting::WhileHeld)?;
         Ok(Hold { slot: Arc::clone(self.slot()), open: Arc::downgrade(&open) })
@@ -199,11 +204,17 @@ impl<K, V: 'static> Cache<K, V> {
         self.open_on_demand()
     }
 
+    /// Where it lives outside an App: the caches of the process-wide configuration's app.
+    pub(crate) fn default_dir(&self) -> Result<PathBuf> {
+        let settings = Conf::open(&self.label())?;
+        Ok(settings.state_dir().join(settings.app_id()).join("caches"))
+    }
+
     fn open_on_demand(&self) -> Result<Arc<Open>> {
         if matches!(&*self.slot().read(), State::Closed) {
             return Err(closed(&self.label()));
         }
-        self.slot().open(&crate::store::default_dir(), self.declared(), Lasting::UntilClosed)
+        self.slot().open(&self.default_dir()?, self.declared(), Lasting::UntilClosed)
     }
 
     /// # Errors

@@ -1,0 +1,57 @@
+//! A pipe behind a source, in the explicit API.
+
+use std::sync::Arc;
+
+use futures::Stream;
+
+use crate::error::Result;
+use crate::flow::Stage;
+use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
+use crate::source::{Attach, IntoSource, SourceOptions};
+
+/// A source with a pipe behind it; made by [`pipe`].
+pub struct PipedSource<S, P> {
+    source: S,
+    pipe: P,
+}
+
+/// Puts `pipe` behind `source`: a function from a stream to a stream, called once per handler. Pipes compose:
+/// `pipe(pipe(source, f), g)` gives `g(f(source))`.
+///
+/// ```
+/// use slipstream::pipe;
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(async {
+/// App::new()
+///     .handle(pipe(stream::iter(1..=4), |numbers: Piped<u32>| numbers.skip(2)), |n: u32| n, print)
+///     .run()
+///     .await
+/// # }).unwrap();
+/// ```
+pub fn pipe<S, P>(source: S, pipe: P) -> PipedSource<S, P> {
+    PipedSource { source, pipe }
+}
+
+/// Marker: a source with a pipe.
+#[derive(Debug)]
+pub struct FromPiped<M, T>(M, T);
+
+impl<S, P, M, T> IntoSource<FromPiped<M, T>> for PipedSource<S, P>
+where
+    S: IntoSource<M>,
+    P: FnOnce(Piped<S::Item>) -> T,
+    T: Stream<Item: Send + 'static> + Send + 'static,
+{
+    type Item = T::Item;
+
+    fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T::Item>, make: F) -> Result<()>
+    where
+        St: Stage<T::Item> + 'static,
+        F: Fn() -> St + Send + Sync + 'static,
+    {
+        refuse_lanes(label, options.concurrency)?;
+        let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
+        self.source.attach(to, label, SourceOptions::default(), move || shared.lane())
+    }
+}
