@@ -17,7 +17,8 @@ pub use crate::source::Overflow;
 /// A message that travels through a proxy is acknowledged when the handlers behind it have done their part: nothing is
 /// lost in between, and a slow reader slows its writers. Handlers subscribe before any source is read, so the order of
 /// declaration does not matter. A proxy ends when the handlers that write to it have ended; one that is
-/// [`external`](Self::external) stays open until the app shuts down.
+/// [`external`](Self::external) stays open until the app shuts down. What is written to one that no handler reads is
+/// gone, and nobody waits for it.
 ///
 /// ```
 /// use slipstream::prelude::*;
@@ -124,6 +125,7 @@ impl<T> Proxy<T> {
 
     fn channel(&self) -> Result<Arc<Channel<T>>> {
         let open = self.slot().open.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let open = open.filter(|channel| channel.has_reader());
         open.ok_or_else(|| Error::new(Kind::Closed, "no app that reads it is running").at(self.node().to_string()))
     }
 
