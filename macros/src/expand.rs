@@ -60,11 +60,13 @@ fn options(arguments: &Arguments) -> TokenStream {
 
 /// The types of the arguments: the message's first, if there is one.
 fn types(function: &ItemFn) -> Vec<&Type> {
-    let typed = |argument| match argument {
-        &FnArg::Typed(ref typed) => Some(&*typed.ty),
-        FnArg::Receiver(_) => None,
-    };
-    function.sig.inputs.iter().filter_map(typed).collect()
+    fn of(argument: &FnArg) -> Option<&Type> {
+        match argument {
+            FnArg::Typed(typed) => Some(&typed.ty),
+            FnArg::Receiver(_) => None,
+        }
+    }
+    function.sig.inputs.iter().filter_map(of).collect()
 }
 
 /// Finds what the arguments after the message need.

@@ -263,6 +263,7 @@ where
     ///
     /// # Errors
     /// None.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
     pub fn closure<F, R, M>(
         self,
         binding: &mut SinkBinding<'_>,
@@ -355,6 +356,7 @@ where
     ///
     /// # Errors
     /// Those of [`IntoSource::attach`].
+    #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
         let source_options = SourceOptions { concurrency: options.concurrency.max(1), key: key_of(&options)? };
@@ -389,3 +391,4 @@ fn key_of<In: 'static>(options: &HandlerOptions) -> Result<Option<KeyHash<In>>> 
     };
     key.downcast_ref::<KeyHash<In>>().cloned().map(Some).ok_or_else(wrong)
 }
+

@@ -349,11 +349,10 @@ impl Running {
 
 fn beside_ended(ended: std::result::Result<Result<()>, tokio::task::JoinError>, env: &Env) {
     match ended {
-        Ok(Ok(())) => {}
         Ok(Err(error)) => env.fail(Error::new(Kind::Source, "a task beside the sources failed").because(error)),
         Err(error) if error.is_panic() => {
             env.fail(Error::new(Kind::Panic, "a task beside the sources panicked").because(error));
         }
-        Err(_) => {}
+        Ok(Ok(())) | Err(_) => {}
     }
 }

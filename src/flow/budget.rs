@@ -39,6 +39,7 @@ impl Budget {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }

@@ -139,15 +139,15 @@ impl Env {
         make: impl FnOnce() -> Result<Arc<T>>,
     ) -> Result<Arc<T>> {
         let key = (TypeId::of::<T>(), name.to_owned());
-        let find = |singles: &Singles| singles.get(&key).and_then(|any| Arc::clone(any).downcast::<T>().ok());
+        let find = |all: &Singles| all.get(&key).and_then(|any| Arc::clone(any).downcast::<T>().ok());
         if let Some(found) = find(&lock(&self.0.singles)) {
             return Ok(found);
         }
         // Made without the lock: what is made may ask for singles of its own.
         let made = make()?;
         let mut singles = lock(&self.0.singles);
-        if let Some(found) = find(&singles) {
-            return Ok(found);
+        if let Some(other) = find(&singles) {
+            return Ok(other);
         }
         singles.insert(key.clone(), Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
         Ok(made)

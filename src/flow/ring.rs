@@ -178,11 +178,6 @@ impl Tracker {
         self.len as usize
     }
 
-    /// The first unit that is not known to be done; all before it are.
-    pub(crate) fn low(&self) -> u64 {
-        self.low
-    }
-
     /// The unit being worked on, or the next one to be.
     pub(crate) fn next(&self) -> u64 {
         self.next

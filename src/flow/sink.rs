@@ -20,6 +20,7 @@ pub trait Sink<T>: Send {
     ) -> Poll<Result<(), BoxError>>;
 
     /// The same sink for another lane.
+    #[must_use]
     fn fork(&self) -> Self
     where
         Self: Sized;

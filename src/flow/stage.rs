@@ -155,6 +155,6 @@ impl<In: Clone + Send> Stage<In> for Stages<In> {
     }
 
     fn has_ended(&self) -> bool {
-        !self.list.is_empty() && self.list.iter().all(|stage| stage.has_ended())
+        !self.list.is_empty() && self.list.iter().all(Stage::has_ended)
     }
 }

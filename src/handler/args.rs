@@ -120,7 +120,6 @@ impl Unit {
     }
 
     /// Which try this is, from 1.
-    #[expect(clippy::unused_self, reason = "the stop policy tries once")]
     pub fn attempt(&self) -> u32 {
         1
     }

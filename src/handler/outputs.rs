@@ -106,11 +106,16 @@ impl<T: Send, E: Into<BoxError>, S: Stream<Item = Result<T, E>> + Send> Outputs 
 pin_project! {
     /// The outputs of a call that can fail.
     #[project = TryProjected]
+    #[expect(missing_docs, reason = "the macro takes no documentation of variants' fields")]
     pub enum Try<O> {
         /// It did not fail.
-        Outputs { #[pin] outputs: O },
+        Outputs {
+            #[pin] outputs: O,
+        },
         /// It failed; the error is given once.
-        Failed { error: Option<BoxError> },
+        Failed {
+            error: Option<BoxError>,
+        },
     }
 }
 
@@ -145,11 +150,17 @@ impl<O: Outputs> Outputs for Try<O> {
 pin_project! {
     /// The outputs that a future ends with.
     #[project = LaterProjected]
+    #[expect(missing_docs, reason = "the macro takes no documentation of variants' fields")]
     pub enum Later<F, G, O> {
         /// The handler has not returned.
-        Calling { #[pin] future: F, wrap: Option<G> },
+        Calling {
+            #[pin] future: F,
+            wrap: Option<G>,
+        },
         /// It has.
-        Outputs { #[pin] outputs: O },
+        Outputs {
+            #[pin] outputs: O,
+        },
     }
 }
 

@@ -59,14 +59,12 @@ impl<'a> SinkBinding<'a> {
 
 /// Prints each value on a line of its own; the sink of many examples.
 #[expect(clippy::print_stdout, reason = "that is its job")]
-#[expect(clippy::needless_pass_by_value, reason = "a sink takes values")]
 pub fn print<T: std::fmt::Display>(value: T) {
     println!("{value}");
 }
 
 /// Like [`print`], as `{:?}`: for values such as tuples that have no `Display`.
 #[expect(clippy::print_stdout, reason = "that is its job")]
-#[expect(clippy::needless_pass_by_value, reason = "a sink takes values")]
 pub fn debug<T: std::fmt::Debug>(value: T) {
     println!("{value:?}");
 }

@@ -110,7 +110,7 @@ impl Attach<'_> {
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());
                 // Boxed so that it can be moved between polls whatever its items are.
-                let fanout = Box::pin(fan_out(options.concurrency, options.key, || make(), &stats, &env));
+                let fanout = Box::pin(fan_out(options.concurrency, options.key, &make, &stats, &env));
                 run_stream(stream, fanout, name, stats, env).await
             })
         } else {
@@ -125,6 +125,7 @@ impl Attach<'_> {
     }
 
     /// A node that is read once for all its handlers.
+    #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub(crate) fn shared<S: SharedSource>(
         &mut self,
         source: S,

@@ -16,7 +16,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 /// When it does not hold within a minute.
 #[track_caller]
 pub fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
-    const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+    const LIMIT: std::time::Duration = std::time::Duration::from_mins(1);
     let caller = std::panic::Location::caller();
     async move {
         let began = std::time::Instant::now();

@@ -39,7 +39,7 @@ pub(crate) fn in_app(settings: &Settings, env: &Env) -> Result<(Broker, Arc<dyn 
 
 /// The backend for a topic outside of any app; shared while anything outside of apps has it open.
 pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>)> {
-    static OPEN: Mutex<Option<HashMap<Broker, Weak<Kept2>>>> = Mutex::new(None);
+    static OPEN: Mutex<Option<HashMap<Broker, Weak<dyn Backend>>>> = Mutex::new(None);
     let broker = describe(settings)?;
     let mut open_ones = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let map = open_ones.get_or_insert_default();
@@ -51,8 +51,6 @@ pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>
     map.insert(broker.clone(), Arc::downgrade(&backend));
     Ok((broker, backend))
 }
-
-type Kept2 = dyn Backend;
 
 fn describe(settings: &Settings) -> Result<Broker> {
     match settings.broker() {
@@ -66,11 +64,11 @@ fn describe(settings: &Settings) -> Result<Broker> {
                 BrokerUrl::Memory { .. } => String::new(),
                 _ => {
                     let configs = [settings.kafka_consumer(), settings.kafka_producer()];
-                    configs
-                        .iter()
-                        .flat_map(|config| config.iter())
-                        .map(|(key, value)| format!("{key}={value}\n"))
-                        .collect()
+                    let mut how = String::new();
+                    for config in &configs {
+                        config.iter().for_each(|(key, value)| how.extend([key, "=", value, "\n"]));
+                    }
+                    how
                 }
             };
             Ok(Broker { url: url.to_string(), how })

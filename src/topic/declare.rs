@@ -193,7 +193,7 @@ impl<V, K> Topic<V, K> {
     /// # Cancel safety
     /// Dropped after the record was taken, it is still written; only the answer is lost.
     pub async fn send<T: IntoRecord<V, K>>(&self, record: T) -> Result<Receipt> {
-        let open = self.slot().open_or(|| OpenTopic::on_demand(self)).await?;
+        let open = self.slot().open_or(|| OpenTopic::on_demand(self))?;
         let outgoing = sink::encode(self, &open.name, record.into_parts())?;
         if self.dry {
             open.say_dry();
@@ -241,7 +241,7 @@ impl<V, K> Topic<V, K> {
     /// # Errors
     /// Errors of opening.
     pub async fn admin(&self) -> Result<Admin> {
-        let open = self.slot().open_or(|| OpenTopic::on_demand(self)).await?;
+        let open = self.slot().open_or(|| OpenTopic::on_demand(self))?;
         Admin::new(&open)
     }
 }

@@ -161,22 +161,11 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             if self.gate.poll_open(cx).is_pending() {
                 return self.wait_for_acks(cx);
             }
-            let record = match self.waiting.take().or_else(|| self.batch.pop_front()) {
-                Some(record) => record,
-                None => match self.feed.queue.poll_take(&mut self.batch, cx) {
-                    Poll::Ready(true) => continue,
-                    Poll::Ready(false) => return Poll::Ready(Ok(())),
-                    Poll::Pending => match self.stage.as_mut().idle(&mut self.unit, cx) {
-                        Poll::Ready(result) => {
-                            result?;
-                            self.end_own_unit();
-                            continue;
-                        }
-                        Poll::Pending => return self.wait_for_acks(cx),
-                    },
-                },
-            };
-            ready!(self.poll_record(record, handled, cx))?;
+            if let Some(record) = self.waiting.take().or_else(|| self.batch.pop_front()) {
+                ready!(self.poll_record(record, handled, cx))?;
+            } else if !ready!(self.poll_more(cx))? {
+                return Poll::Ready(Ok(()));
+            }
             if self.turn.is_over() {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
@@ -184,8 +173,23 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         }
     }
 
+    /// Waits for records; false when there will be none.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        if let Poll::Ready(open) = self.feed.queue.poll_take(&mut self.batch, cx) {
+            return Poll::Ready(Ok(open));
+        }
+        match self.stage.as_mut().idle(&mut self.unit, cx) {
+            Poll::Ready(result) => {
+                result?;
+                self.end_own_unit();
+                Poll::Ready(Ok(true))
+            }
+            Poll::Pending => self.wait_for_acks(cx),
+        }
+    }
+
     /// Pending, and woken when the newest open unit is done or one fails.
-    fn wait_for_acks(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    fn wait_for_acks<R>(&mut self, cx: &mut Context<'_>) -> Poll<R> {
         if !self.unit.tracker().watch(cx, true) {
             cx.waker().wake_by_ref();
         }

@@ -1,7 +1,8 @@
 //! Positions that the app keeps itself, in a plain file: of topics that every member reads whole.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,7 +50,8 @@ impl OffsetFile {
             merged.into_iter().map(|((topic, partition), next)| Position { topic, partition, next }).collect();
         let mut text = format!("{HEADER}\n");
         for Position { topic, partition, next } in &self.positions {
-            text.push_str(&format!("{topic}\t{partition}\t{next}\n"));
+            // Writing to a string does not fail.
+            let _ = writeln!(text, "{topic}\t{partition}\t{next}");
         }
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, text.as_bytes())).await;

@@ -126,7 +126,7 @@ impl Slot {
     }
 
     /// What an app has open, or what `open` opens and keeps.
-    pub(crate) async fn open_or(&self, open: impl FnOnce() -> Result<Arc<OpenTopic>>) -> Result<Arc<OpenTopic>> {
+    pub(crate) fn open_or(&self, open: impl FnOnce() -> Result<Arc<OpenTopic>>) -> Result<Arc<OpenTopic>> {
         let mut inner = self.lock();
         if let Some(found) = inner.by_apps.iter().find_map(Weak::upgrade).or_else(|| inner.on_demand.clone()) {
             return Ok(found);

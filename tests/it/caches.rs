@@ -121,7 +121,7 @@ async fn s10_a_counter_goes_on_counting_after_a_restart() -> Result<()> {
                 words.clone(),
             )
             .handle(words.clone(), count, counts.clone())
-            .handle(every(Duration::from_secs(3600)), || (), ())
+            .handle(every(Duration::from_hours(1)), || (), ())
             .conf(conf)
             .run();
         let handle = run.handle();

@@ -1,5 +1,7 @@
 //! Integration tests, in one binary. Folders are named after what they are about.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 mod caches;
 mod engine;
 mod scenarios;

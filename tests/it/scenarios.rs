@@ -39,7 +39,7 @@ async fn s2_a_generator_yields_none_one_or_several() -> Result<()> {
     fn parity(n: u32) -> impl Stream<Item = String> {
         stream! {
             if n == 0 { yield format!("zero: {n}"); }
-            if n % 2 == 0 { yield format!("even: {n}"); }
+            if n.is_multiple_of(2) { yield format!("even: {n}"); }
         }
     }
     let (lines, sink) = collect();

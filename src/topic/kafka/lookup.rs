@@ -95,6 +95,7 @@ impl Lookup {
         places.iter().map(offset_of).collect()
     }
 
+    #[cfg(test)]
     pub(super) fn cluster_id(&self, timeout: Duration) -> Option<String> {
         self.client().client().fetch_cluster_id(timeout)
     }

@@ -21,6 +21,7 @@ mod watch;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
+#[cfg(test)]
 use std::time::Duration;
 
 use self::lookup::Lookup;
@@ -51,6 +52,7 @@ impl KafkaBackend {
     }
 
     /// The identity of the cluster, which stays when its addresses change. Blocks, for at most `timeout`.
+    #[cfg(test)]
     pub(crate) fn cluster_id(&self, timeout: Duration) -> Option<String> {
         self.lookup().ok()?.cluster_id(timeout)
     }
