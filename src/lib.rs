@@ -75,6 +75,29 @@ pub use topic::Topic;
 
 pub use async_stream::{stream, try_stream};
 
+/// ```standalone_crate
+/// use std::time::Duration;
+/// use slipstream::prelude::*;
+///
+/// static SHOUTS: Proxy<String> = Proxy::new("shouts");
+///
+/// #[handle(stream::iter(["hi", "ho"]), sink = [print, SHOUTS.map(|word: String| word.to_uppercase())])]
+/// fn greet(word: &'static str) -> String {
+///     format!("{word}!")
+/// }
+///
+/// #[handle(SHOUTS, sink = [print], timeout = Duration::from_secs(1))]
+/// async fn repeat(shout: String, unit: Unit) -> Vec<String> {
+///     vec![shout.clone(), format!("{} again: {shout}", unit.handler())]
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<()> {
+///     assert_eq!(greet("hey"), "hey!"); // still a plain function
+///     stream().await
+/// }
+/// ```
+///
 #[cfg(feature = "macros")]
 pub use slipstream_macros::handle;
 

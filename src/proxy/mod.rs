@@ -149,6 +149,24 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     ///
     /// # Cancel safety
     /// Dropped before it returned, the message is either accepted or not; it is never half-way.
+    ///
+    /// ```
+    /// use slipstream::Kind;
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let orders: Proxy<u32> = Proxy::named("orders").external();
+    /// assert_eq!(orders.send(1).await.unwrap_err().kind(), Kind::Closed); // nobody reads it yet
+    ///
+    /// let run = App::new().handle(orders.clone(), |n: u32| n, print).run();
+    /// let handle = run.handle();
+    /// let client = async move |_stop| {
+    ///     orders.send(2).await?;
+    ///     Ok(handle.trigger()) // what was accepted is still handled
+    /// };
+    /// run.beside(client).await
+    /// # }).unwrap();
+    /// ```
     pub async fn send(&self, message: T) -> Result<()> {
         self.channel()?.send_external(message).await.map(drop)
     }
@@ -161,6 +179,23 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     ///
     /// # Cancel safety
     /// As [`send`](Self::send); a message that was accepted is handled whether or not this future is kept.
+    ///
+    /// ```
+    /// use slipstream::Kind;
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let orders: Proxy<u32> = Proxy::named("orders").external();
+    /// let check = |n: u32| if n > 9 { Err(std::io::Error::other("too many")) } else { Ok(n) };
+    /// let run = App::new().handle(orders.clone(), check, print).run();
+    /// let client = async move |_stop| {
+    ///     orders.deliver(3).await?; // handled and printed
+    ///     assert_eq!(orders.deliver(10).await.unwrap_err().kind(), Kind::Handler);
+    ///     Ok(())
+    /// };
+    /// assert_eq!(run.beside(client).await.unwrap_err().kind(), Kind::Handler); // the first error ends the run
+    /// # });
+    /// ```
     pub async fn deliver(&self, message: T) -> Result<()> {
         let mut tracker = self.channel()?.send_external(message).await?;
         std::future::poll_fn(|cx| poll_done(&mut tracker, cx)).await
