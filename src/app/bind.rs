@@ -391,4 +391,3 @@ fn key_of<In: 'static>(options: &HandlerOptions) -> Result<Option<KeyHash<In>>> 
     };
     key.downcast_ref::<KeyHash<In>>().cloned().map(Some).ok_or_else(wrong)
 }
-
