@@ -297,6 +297,7 @@ where
     ///
     /// # Errors
     /// Whatever keeps it from opening.
+    #[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
     pub fn sink<S, M>(self, binding: &mut SinkBinding<'_>, sink: S) -> Result<Called<A, C, Both<K, S::Sink, O::Item>>>
     where
         S: IntoSink<O::Item, M>,

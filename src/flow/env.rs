@@ -144,13 +144,13 @@ impl Env {
             return Ok(found);
         }
         // Made without the lock: what is made may ask for singles of its own.
-        let made = make()?;
+        let built = make()?;
         let mut singles = lock(&self.0.singles);
         if let Some(other) = find(&singles) {
             return Ok(other);
         }
-        singles.insert(key.clone(), Arc::clone(&made) as Arc<dyn Any + Send + Sync>);
-        Ok(made)
+        singles.insert(key.clone(), Arc::clone(&built) as Arc<dyn Any + Send + Sync>);
+        Ok(built)
     }
 
     /// A value given with `stream().with(value)`.

@@ -5,10 +5,13 @@ mod budget;
 pub(crate) mod durable;
 mod env;
 mod gate;
+mod pool;
 mod position;
 mod primitives;
 mod queue;
 mod ring;
+#[cfg(test)]
+mod ring_tests;
 mod sink;
 mod stage;
 mod stats;

@@ -8,13 +8,14 @@
 
 use std::task::Context;
 
+use super::pool;
 use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence};
 use crate::error::{Error, Kind};
 
 /// Set in a slot when one of its guards failed: such a slot never becomes zero again.
 const FAILED: u32 = 1 << 31;
 /// No slot is watched by the lane.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 pub(crate) struct Ring {
     slots: Box<[AtomicU32]>,
@@ -65,11 +66,11 @@ impl Ring {
         self.owner.wake();
     }
 
-    fn is_clear(&self) -> bool {
+    pub(super) fn is_clear(&self) -> bool {
         self.slots.iter().all(|slot| slot.load(Ordering::Acquire) & !FAILED == 0)
     }
 
-    fn reset(&self) {
+    pub(super) fn reset(&self) {
         for slot in &self.slots {
             slot.store(0, Ordering::Relaxed);
         }
@@ -225,6 +226,10 @@ impl Tracker {
     /// Returns false when something moved meanwhile and the lane should look again instead of waiting.
     pub(crate) fn watch(&mut self, cx: &Context<'_>, last: bool) -> bool {
         self.ring.owner.register(cx.waker());
+        // A failure wakes the lane whatever it watches, but only one that comes after the line above.
+        if self.ring.has_failed.load(Ordering::Acquire) {
+            return false;
+        }
         let before = self.low;
         self.scan();
         if self.low == self.next {
@@ -252,114 +257,5 @@ impl Tracker {
 impl Drop for Tracker {
     fn drop(&mut self) {
         pool::give_back(self.len, self.ring);
-    }
-}
-
-/// Rings that no lane uses, by length, and the table of all. A ring that still has guards waits until they ended.
-mod pool {
-    use super::{NONE, Ring};
-    use std::sync::{Mutex, OnceLock, PoisonError};
-
-    /// Rings beyond this many still work, but their guards cannot travel as numbers.
-    const TABLE_LEN: usize = 16_384;
-
-    static TABLE: [OnceLock<&'static Ring>; TABLE_LEN] = [const { OnceLock::new() }; TABLE_LEN];
-    static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), made: 0 });
-
-    struct Pool {
-        free: Vec<(u32, &'static Ring)>,
-        made: u32,
-    }
-
-    pub(super) fn take(len: u32) -> &'static Ring {
-        let mut pool = POOL.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = pool.free.iter().position(|(own, ring)| *own == len && ring.is_clear());
-        if let Some(at) = found {
-            let (_, ring) = pool.free.swap_remove(at);
-            ring.reset();
-            return ring;
-        }
-        let place = TABLE.get(pool.made as usize);
-        let id = if place.is_some() { pool.made } else { NONE };
-        pool.made = pool.made.saturating_add(1);
-        let ring: &'static Ring = Box::leak(Box::new(Ring::new(len, id)));
-        if let Some(place) = place {
-            place.get_or_init(|| ring);
-        }
-        ring
-    }
-
-    pub(super) fn give_back(len: u32, ring: &'static Ring) {
-        POOL.lock().unwrap_or_else(PoisonError::into_inner).free.push((len, ring));
-    }
-
-    pub(super) fn by_id(id: u32) -> Option<&'static Ring> {
-        TABLE.get(id as usize)?.get().copied()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_unit_that_nobody_holds_is_done_when_it_ends() {
-        let mut tracker = Tracker::new(4);
-        tracker.end_unit();
-        tracker.end_unit();
-        assert_eq!(tracker.scan(), 2);
-    }
-
-    #[test]
-    fn the_watermark_never_passes_an_open_unit() {
-        let mut tracker = Tracker::new(4);
-        let guards: Vec<_> = (0..3)
-            .map(|_| {
-                let guard = tracker.guard();
-                tracker.end_unit();
-                guard
-            })
-            .collect();
-        let mut guards = guards.into_iter();
-        let first = guards.next();
-        guards.for_each(Guard::ok);
-        assert_eq!(tracker.scan(), 0);
-        first.into_iter().for_each(Guard::ok);
-        assert_eq!(tracker.scan(), 3);
-    }
-
-    #[test]
-    fn a_full_ring_has_no_room_until_the_oldest_is_done() {
-        let mut tracker = Tracker::new(2);
-        let first = tracker.guard();
-        tracker.end_unit();
-        tracker.end_unit();
-        assert!(!tracker.has_room());
-        first.ok();
-        assert!(tracker.has_room());
-    }
-
-    #[test]
-    fn a_dropped_guard_is_a_failure_and_holds_the_watermark() {
-        let mut tracker = Tracker::new(2);
-        drop(tracker.guard());
-        tracker.end_unit();
-        assert_eq!(tracker.scan(), 0);
-        assert_eq!(tracker.take_failure().map(|error| error.kind()), Some(Kind::Abandoned));
-    }
-
-    #[test]
-    fn an_ack_that_comes_after_its_lane_has_gone_does_not_touch_another() {
-        let mut old = Tracker::new(64);
-        let late = old.guard();
-        old.end_unit();
-        drop(old);
-        let mut new = Tracker::new(64);
-        let held = new.guard();
-        new.end_unit();
-        late.ok();
-        assert_eq!(new.scan(), 0);
-        held.ok();
-        assert_eq!(new.scan(), 1);
     }
 }

@@ -290,7 +290,7 @@ impl<V, K> Topic<V, K> {
     ///
     /// # Errors
     /// Errors of opening.
-    pub async fn admin(&self) -> Result<Admin> {
+    pub fn admin(&self) -> Result<Admin> {
         let open = self.slot().open_or(|| OpenTopic::on_demand(self))?;
         Admin::new(&open)
     }

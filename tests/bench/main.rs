@@ -1,0 +1,47 @@
+//! What it costs: each row is ours against a floor (the same work without the framework) in the same run, as the median
+//! of the ratios of interleaved pairs. `make bench`, or `cargo bench --bench bench -- NAME…`.
+//!
+//! `BENCH_PAIRS` (default 7) says how many pairs, `BENCH_SCALE` (default 1.0) how much work, `BENCH_WRITE=1` writes
+//! `docs/benchmarks.md` and `docs/benchmarks.json`. Rows on Kafka need `KAFKA_BOOTSTRAP`.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark")]
+
+mod cache;
+mod hello;
+mod kafka;
+mod proxy;
+mod report;
+mod scale;
+mod stalled;
+
+use report::Row;
+
+type Bench = (&'static str, fn() -> Row);
+
+const BENCHES: &[Bench] = &[
+    ("hello", hello::hello),
+    ("proxy", proxy::proxy),
+    ("proxy-one-core", proxy::one_core),
+    ("cache-put", || cache::put(1)),
+    ("cache-put-2", || cache::put(2)),
+    ("cache-get", || cache::get(1)),
+    ("cache-get-2", || cache::get(2)),
+    ("scale-2", scale::scale),
+    ("kafka-pass", kafka::pass),
+    ("stalled-sink", stalled::stalled),
+];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut rows = Vec::new();
+    for (name, bench) in BENCHES {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            let row = bench();
+            println!("{row}");
+            rows.push(row);
+        }
+    }
+    println!("\n{}", report::table(&rows));
+    if std::env::var_os("BENCH_WRITE").is_some() {
+        report::write(&rows);
+    }
+}
