@@ -15,7 +15,7 @@ use crate::error::Result;
 /// # slipstream::testing::block_on(async {
 /// let _kept = Memory::named("admin");
 /// let words: Topic<String> = Topic::new("words").conf(&[("broker", "memory:admin")]);
-/// let admin = words.admin().await?;
+/// let admin = words.admin()?;
 /// admin.create(3).await?;
 /// let description = admin.describe().await?.expect("it was just created");
 /// assert_eq!(description.partitions, [(0, 0); 3]); // the oldest offset and the next one, of each
