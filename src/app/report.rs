@@ -45,6 +45,8 @@ pub struct Health {
     pub ok: bool,
     /// Its sources.
     pub sources: Vec<SourceHealth>,
+    /// What else waits, or is wrong: `who: what`.
+    pub notices: Vec<String>,
 }
 
 /// How one source is doing.
@@ -101,10 +103,13 @@ pub struct SourceTotals {
 }
 
 pub(super) fn health(env: Option<&Env>) -> Health {
-    let Some(env) = env else { return Health { state: State::Starting, ok: true, sources: Vec::new() } };
+    let Some(env) = env else {
+        return Health { state: State::Starting, ok: true, sources: Vec::new(), notices: Vec::new() };
+    };
     let sources: Vec<_> = env.sources().iter().map(|source| source_health(source)).collect();
-    let ok = sources.iter().all(|source| source.notice.is_none());
-    Health { state: state(env.phase()), ok, sources }
+    let notices = env.notices();
+    let ok = notices.is_empty() && sources.iter().all(|source| source.notice.is_none());
+    Health { state: state(env.phase()), ok, sources, notices }
 }
 
 pub(super) fn stats(env: Option<&Env>) -> Stats {

@@ -22,6 +22,11 @@ impl WakerSet {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether a task waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Wakes and forgets every task of the set. Free when nobody waits.
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);

@@ -213,7 +213,7 @@ impl<V, K> Topic<V, K> {
             open.say_dry();
             return Ok(Receipt { partition: -1, offset: -1 });
         }
-        open.send(outgoing).await
+        open.send(outgoing, self.partitions).await
     }
 
     /// Closes what [`send`](Self::send) or [`admin`](Self::admin) opened outside an app; what was written is flushed.

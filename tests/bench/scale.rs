@@ -23,7 +23,16 @@ fn with_workers(threads: usize, count: u64) -> Duration {
     runtime.block_on(async move {
         let numbers: Topic<u64, u64> = Topic::named("numbers");
         let conf = Conf::isolated().with("broker", "memory:scale").with("app.id", group);
-        let run = App::new().handle(numbers, |n: u64| { black_box(work(n)); }, ()).conf(conf).run();
+        let run = App::new()
+            .handle(
+                numbers,
+                |n: u64| {
+                    black_box(work(n));
+                },
+                (),
+            )
+            .conf(conf)
+            .run();
         let handle = run.handle();
         let began = std::time::Instant::now();
         let task = tokio::spawn(run.into_future());

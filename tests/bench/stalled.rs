@@ -57,5 +57,12 @@ pub fn stalled() -> Row {
     println!("stalled-sink: {before} MiB before, {peak} MiB at the peak, budget {budget} MiB + {SLACK_MIB} MiB");
     #[expect(clippy::cast_precision_loss, reason = "MiB")]
     let (ours, floor) = (grown as f64, (budget + SLACK_MIB) as f64);
-    Row { name: "stalled-sink".to_owned(), ours, floor, ratio: floor / ours.max(1.0), goal: 1.0, unit: "MiB".to_owned() }
+    Row {
+        name: "stalled-sink".to_owned(),
+        ours,
+        floor,
+        ratio: floor / ours.max(1.0),
+        goal: 1.0,
+        unit: "MiB".to_owned(),
+    }
 }
