@@ -6,7 +6,7 @@ use super::{Guard, Tracker};
 
 /// The unit of work in the hands of a lane.
 ///
-/// Sinks that acknowledge later take a [`Guard`] from it; handlers see it as [`Unit`](crate::Unit).
+/// Sinks that acknowledge later take a guard from it; handlers see it as [`Unit`](crate::Unit).
 pub struct UnitCx {
     tracker: Tracker,
     carried: Option<Guard>,

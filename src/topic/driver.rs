@@ -65,6 +65,14 @@ pub(crate) const EVENTS_MAX: usize = 64;
 pub(crate) type EventSender = mpsc::Sender<Event>;
 
 /// Where reading begins where a group has no position.
+///
+/// ```
+/// use slipstream::Topic;
+/// use slipstream::topic::{OutOfRange, Start};
+///
+/// static NEWS: Topic<String> = Topic::new("news").start(Start::Latest).out_of_range(OutOfRange::Latest);
+/// # assert_eq!(NEWS.name(), "news");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum Start {
     /// The oldest record that the log has.
