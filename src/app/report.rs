@@ -22,6 +22,20 @@ pub enum State {
 }
 
 /// How a run is doing.
+///
+/// ```
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(async {
+/// let run = App::new().handle(stream::iter([1]), |n: u32| n, print).run();
+/// let handle = run.handle();
+/// run.await?;
+/// let health = handle.health();
+/// assert!(health.ok);
+/// assert!(serde_json::to_string(&health).unwrap().starts_with(r#"{"state":"stopped","ok":true"#));
+/// # Ok::<(), slipstream::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Health {

@@ -28,6 +28,7 @@ impl WakerSet {
     }
 
     /// Wakes and forgets every task of the set. Free when nobody waits.
+    #[inline]
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         if !self.waiting.load(Ordering::Relaxed) {

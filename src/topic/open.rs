@@ -144,7 +144,7 @@ impl Slot {
         inner.by_apps.retain(|weak| weak.strong_count() > 0);
         let others = inner.by_apps.iter().filter_map(Weak::upgrade).chain(inner.on_demand.clone());
         for other in others {
-            if other.broker != open.broker {
+            if !other.broker.is_same_place(&open.broker) {
                 let message = format!(
                     "{} opens it on {}, but {} has it open on {}",
                     open.opener, open.broker, other.opener, other.broker

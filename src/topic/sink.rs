@@ -28,7 +28,8 @@ pub(crate) fn encode<V, K>(topic: &Topic<V, K>, name: &Arc<str>, parts: Parts<V,
     };
     let key = transpose(parts.key.map(|key| topic.key.encode_nullable(&key))).map_err(|error| fail("key", error))?;
     let value = topic.value.encode_nullable(&parts.value).map_err(|error| fail("value", error))?;
-    let (headers, timestamp) = (parts.headers, parts.timestamp);
+    // Kafka's client takes 0 for "now"; taken so here, it is the same on every broker.
+    let (headers, timestamp) = (parts.headers, parts.timestamp.filter(|millis| *millis != 0));
     Ok(Outgoing { topic: Arc::clone(name), partition: None, key, value, headers, timestamp })
 }
 
