@@ -17,7 +17,7 @@ use records::{load_flights, load_weather};
 use slipstream::{Conf, Topic, testing};
 
 /// Far beyond what a run takes.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 const KILLS: u32 = 3;
 
 /// The example with a directory, an app id and topics that nobody else has.
@@ -129,8 +129,8 @@ impl Printed {
         let rows =
             self.0.lines().filter(|line| ["EWR ", "JFK ", "LGA "].iter().any(|airport| line.starts_with(airport)));
         ensure!(rows.count() == figures.len(), "{}", self.0);
-        ensure!(self.line("topic weather")?[0] == "2226", "{}", self.0);
-        ensure!(self.line("topic flights")?[0] == "27004", "{}", self.0);
+        ensure!(self.line("topic weather")?.starts_with(&["2226".to_owned()]), "{}", self.0);
+        ensure!(self.line("topic flights")?.starts_with(&["27004".to_owned()]), "{}", self.0);
         ensure!(self.line("  departed")? == ["26483"], "{}", self.0);
         ensure!(self.line("  cancelled")? == ["521"], "{}", self.0);
         Ok(())
