@@ -250,7 +250,9 @@ impl Tracker {
         self.low
     }
 
-    /// Asks to be woken when the lane can go on: with `last`, when the newest open unit is done, otherwise the oldest.
+    /// Asks to be woken when the lane can go on: with `last`, when the newest open unit is done; otherwise when there is
+    /// room for more than a few, that is when a unit a quarter into the ring is done, or the oldest if that one already
+    /// is. (Acknowledgements come in batches; a lane woken by the first of them would sleep and wake for each.)
     /// Returns false when something moved meanwhile and the lane should look again instead of waiting.
     pub(crate) fn watch(&mut self, cx: &Context<'_>, last: bool) -> bool {
         self.ring.owner.register(cx.waker());
@@ -264,7 +266,12 @@ impl Tracker {
             return before == self.low;
         }
         let open = |seq: &u64| self.ring.slot(self.slot(*seq)).load(Ordering::Acquire) != 0;
-        let seq = if last { (self.low..self.next).rev().find(open) } else { Some(self.low) };
+        let later = self.low + u64::from(self.len / 4);
+        let seq = if last {
+            (self.low..self.next).rev().find(open)
+        } else {
+            Some(if later < self.next && open(&later) { later } else { self.low })
+        };
         let Some(seq) = seq else { return false };
         let slot = self.slot(seq);
         self.ring.watched.store(slot, Ordering::Relaxed);
