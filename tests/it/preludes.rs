@@ -10,13 +10,18 @@ use tokio::time::*;
 
 static LENGTHS: Proxy<usize> = Proxy::new("lengths");
 
-struct Limit(usize);
+pub(crate) struct Limit(pub(crate) usize);
 
 fn short(words: impl Stream<Item = String>) -> impl Stream<Item = String> {
     words.filter(|word| std::future::ready(word.len() < 5))
 }
 
-#[handle(stream::iter([String::from("one"), String::from("seven")]), pipe = short, sink = [LENGTHS], timeout = Duration::from_secs(1))]
+#[handle(
+    stream::iter([String::from("one"), String::from("seven")]),
+    pipe = short,
+    timeout = Duration::from_secs(60),
+    sink = [|n| println!("all preludes: {n}")]
+)]
 async fn length(word: String, unit: Unit, Ext(limit): Ext<Limit>) -> anyhow::Result<usize> {
     ensure!(word.len() <= limit.0, "too long");
     Some(word.len()).with_context(|| unit.place())
