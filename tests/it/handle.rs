@@ -1,6 +1,8 @@
 //! `#[handle]` in every shape. The registry is one for a whole program, so the examples are compiled into this one and
 //! run together, by a child process whose output is compared.
 
+#![expect(clippy::print_stdout, clippy::unused_async, reason = "what it prints is compared")]
+
 use std::collections::BTreeMap;
 use std::process::Command;
 
