@@ -1,6 +1,6 @@
 //! The `#[handle]` attribute of `slipstream-async`; documented and re-exported there.
 //!
-//! The way of an attribute: [`parse`] its arguments → [`check`] them against the function → [`expand`]. The function
+//! The way of an attribute: `parse` its arguments → `check` them against the function → `expand`. The function
 //! itself is given back untouched, also when something is wrong with the attribute.
 
 mod check;

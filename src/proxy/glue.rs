@@ -79,6 +79,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromProxy> for Proxy<T> {
             to.external.push(self.node());
         }
         let source = ProxySource { channel: self.open(to.env)?, node: self.node(), proxy: self };
+        source.channel.set_reader();
         to.shared(source, options, Arc::new(move || Box::pin(make())))
     }
 }
@@ -120,6 +121,10 @@ impl<T: Send> Sink<T> for ProxySink<T> {
     ) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
         if let Some(item) = value.take() {
+            // Readers are known before anything runs: without one there is nobody to wait for.
+            if !this.writer.channel().has_reader() {
+                return Poll::Ready(Ok(()));
+            }
             this.waiting = Some(Channel::carried(item, unit));
         }
         this.writer.channel().poll_offer(&mut this.waiting, cx).map_err(Into::into)

@@ -37,6 +37,7 @@ impl Turn {
     }
 
     /// A poll begins.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         self.left = self.batch;
         self.began = None;

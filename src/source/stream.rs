@@ -22,8 +22,6 @@ pin_project! {
         unit: UnitCx,
         gate: Gate,
         stats: Arc<LaneStats>,
-        // Read while the source was paused; the first to go on with.
-        held: Option<S::Item>,
         in_hand: bool,
         phase: Phase,
         turn: Turn,
@@ -45,7 +43,6 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
             unit: UnitCx::new(name, env.parts().max_in_flight),
             gate,
             stats,
-            held: None,
             in_hand: false,
             phase: Phase::Reading,
             turn: Turn::new(),
@@ -91,34 +88,27 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
             if this.gate.poll_open(cx).is_pending() {
                 break Poll::Pending;
             }
-            let item = match this.held.take() {
-                Some(item) => item,
-                None => match this.source.as_mut().poll_next(cx) {
-                    Poll::Ready(Some(item)) => item,
-                    Poll::Ready(None) => {
-                        *this.phase = Phase::Finishing;
-                        break Poll::Ready(Ok(()));
+            let item = match this.source.as_mut().poll_next(cx) {
+                Poll::Ready(Some(item)) => item,
+                Poll::Ready(None) => {
+                    *this.phase = Phase::Finishing;
+                    break Poll::Ready(Ok(()));
+                }
+                Poll::Pending => match this.stage.as_mut().idle(this.unit, cx) {
+                    Poll::Ready(Ok(())) => {
+                        this.unit.tracker().end_unit();
+                        continue;
                     }
-                    Poll::Pending => match this.stage.as_mut().idle(this.unit, cx) {
-                        Poll::Ready(Ok(())) => {
-                            this.unit.tracker().end_unit();
-                            continue;
+                    Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+                    // Woken also by a late failure.
+                    Poll::Pending => {
+                        if this.unit.tracker().watch(cx, true) {
+                            break Poll::Pending;
                         }
-                        Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
-                        // Woken also by a late failure.
-                        Poll::Pending => {
-                            if this.unit.tracker().watch(cx, true) {
-                                break Poll::Pending;
-                            }
-                            continue;
-                        }
-                    },
+                        continue;
+                    }
                 },
             };
-            if !this.gate.is_open() {
-                *this.held = Some(item);
-                continue;
-            }
             match this.stage.as_mut().start(item, this.unit, cx) {
                 Poll::Ready(Ok(())) => this.unit.tracker().end_unit(),
                 Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),

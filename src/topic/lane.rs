@@ -152,7 +152,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             if stopping || self.stage.has_ended() {
                 return Poll::Ready(Ok(()));
             }
-            if !self.unit.tracker().has_room() {
+            if !self.has_room() {
                 if self.unit.tracker().watch(cx, false) {
                     return Poll::Pending;
                 }
@@ -186,6 +186,16 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             }
             Poll::Pending => self.wait_for_acks(cx),
         }
+    }
+
+    /// Whether another unit may begin. What is kept of a unit that is done is taken out before its place is given to
+    /// the next one: a full ring would otherwise show the next one's position as done.
+    fn has_room(&mut self) -> bool {
+        let len = self.kept.len() as u64;
+        if self.unit.tracker().next() - self.released >= len {
+            self.publish();
+        }
+        self.unit.tracker().next() - self.released < len
     }
 
     /// Pending, and woken when the newest open unit is done or one fails.

@@ -1,0 +1,82 @@
+//! What the harness asks of this process, by variables that all begin with `CHAOS_`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use slipstream::Conf;
+
+pub struct Settings {
+    pub servers: String,
+    /// App id, and with it the group.
+    pub app: String,
+    pub input: String,
+    pub output: String,
+    /// Where the output lives, if not where the input does.
+    pub output_servers: Option<String>,
+    /// Which start of which process this is; written into each echo.
+    pub life: u32,
+    pub concurrency: usize,
+    /// Shortest and longest delay of the handler, in milliseconds.
+    pub delay_ms: (u64, u64),
+    /// Ids whose handler takes [`stuck_for`](Self::stuck_for) instead.
+    pub stuck: Vec<u64>,
+    pub stuck_for: Duration,
+    /// Serve HTTP beside the sources.
+    pub http: bool,
+    /// The wrong app, which commits whatever ended last.
+    pub commits_early: bool,
+    pub state_dir: PathBuf,
+    /// `key=value` pairs of the configuration.
+    pub conf: Vec<(String, String)>,
+}
+
+impl Settings {
+    pub fn read() -> Result<Self> {
+        let must = |name: &str| std::env::var(name).with_context(|| format!("{name} is not set"));
+        let or = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+        let (from, to) = (or("CHAOS_DELAY_MIN_MS", "1").parse()?, or("CHAOS_DELAY_MAX_MS", "15").parse()?);
+        let stuck = or("CHAOS_STUCK", "");
+        let conf = or("CHAOS_CONF", "");
+        Ok(Self {
+            servers: must("CHAOS_SERVERS")?,
+            app: must("CHAOS_APP")?,
+            input: must("CHAOS_INPUT")?,
+            output: must("CHAOS_OUTPUT")?,
+            output_servers: std::env::var("CHAOS_OUTPUT_SERVERS").ok(),
+            life: or("CHAOS_LIFE", "0").parse()?,
+            concurrency: or("CHAOS_CONCURRENCY", "3").parse()?,
+            delay_ms: (from, to),
+            stuck: stuck.split(',').filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>()?,
+            stuck_for: Duration::from_millis(or("CHAOS_STUCK_MS", "0").parse()?),
+            http: or("CHAOS_HTTP", "no") == "yes",
+            commits_early: or("CHAOS_COMMITS_EARLY", "no") == "yes",
+            state_dir: PathBuf::from(must("CHAOS_STATE")?),
+            conf: conf.split(',').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect(),
+        })
+    }
+
+    /// The configuration of the app; the environment has no part in it.
+    pub fn conf(&self) -> Conf {
+        let conf = Conf::isolated()
+            .with("broker", format!("kafka://{}", self.servers))
+            .with("app.id", self.app.as_str())
+            .with("state.dir", self.state_dir.display().to_string());
+        self.conf.iter().fold(conf, |conf, (key, value)| conf.with(key.as_str(), value.as_str()))
+    }
+
+    /// How long the handler of `id` takes in this life: the same for the same schedule.
+    pub fn delay(&self, id: u64) -> Duration {
+        if self.stuck.contains(&id) {
+            return self.stuck_for;
+        }
+        let (from, to) = self.delay_ms;
+        let mixed = (id ^ (u64::from(self.life) << 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+        Duration::from_millis(from + mixed % (to - from + 1))
+    }
+}
+
+/// What is written for a record.
+pub fn echo(id: u64, partition: i32, offset: i64, life: u32) -> String {
+    format!("{id} {partition} {offset} {life}")
+}
