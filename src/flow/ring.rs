@@ -9,7 +9,7 @@
 use std::task::Context;
 
 use super::pool;
-use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence};
+use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence, fence_after_rmw};
 use crate::error::{Error, Kind};
 
 /// Set in a slot when one of its guards failed: such a slot never becomes zero again.
@@ -50,7 +50,7 @@ impl Ring {
     fn complete(&self, slot: u32) {
         if self.slot(slot).fetch_sub(1, Ordering::AcqRel) == 1 {
             // Paired with the fence in `Tracker::watch`: either this sees the watch or the lane sees the zero.
-            fence(Ordering::SeqCst);
+            fence_after_rmw();
             if self.watched.load(Ordering::Relaxed) == slot {
                 self.watched.store(NONE, Ordering::Relaxed);
                 self.owner.wake();
@@ -203,6 +203,12 @@ impl Tracker {
         }
         self.scan();
         self.next - self.low < u64::from(self.len)
+    }
+
+    /// How many units may begin without another look.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        u64::from(self.len) - (self.next - self.low)
     }
 
     /// Whether every unit that ended is done.

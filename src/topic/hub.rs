@@ -341,8 +341,15 @@ impl Session {
             let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
             let key = (Arc::clone(&topic), partition);
             drain(vec![(key, lane)], self.revoke_timeout).await;
-            let assignment = self.begin_at(topic, partition, offset).await?;
-            self.start_lane(&assignment);
+            match self.begin_at(Arc::clone(&topic), partition, offset).await {
+                Ok(assignment) => self.start_lane(&assignment),
+                Err(error) => {
+                    // Its lane has ended and nothing would read it: better no run than one that sits idle.
+                    let place = format!("{topic}[{partition}]");
+                    self.env.fail(Error::new(Kind::Seek, format!("the seek failed half-way: {error}")).at(place));
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
