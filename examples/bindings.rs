@@ -1,5 +1,13 @@
 //! Everything a handler can be bound to: sources, pipes, arguments, sinks, options.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(
+    clippy::unnecessary_wraps,
+    clippy::unused_async,
+    clippy::needless_pass_by_value,
+    reason = "every kind of function is shown without a need for it"
+)]
+
 use std::time::Duration;
 
 use slipstream::prelude::*;

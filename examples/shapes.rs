@@ -1,5 +1,12 @@
 //! Everything a handler can return. The compiler chooses by the type, so aliases and boxed types work as well.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(
+    clippy::unnecessary_wraps,
+    clippy::unused_async,
+    reason = "what a handler may return is shown without a need for it"
+)]
+
 use futures::stream::BoxStream;
 use slipstream::prelude::*;
 

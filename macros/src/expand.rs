@@ -130,10 +130,11 @@ fn call(function: &ItemFn) -> TokenStream {
     let Some(message) = types.first() else {
         let span = function.sig.paren_token.span.join();
         let tick = quote_spanned!(span=> __p::tick(__item));
+        let called = quote!(let __value = #ident(););
         return quote_spanned! {output=>
             let __called = __p::call(__sources, move |__item, _: &__p::UnitCx| {
                 #tick;
-                let __value = #ident();
+                #called
                 #probe
             });
         };
@@ -143,10 +144,12 @@ fn call(function: &ItemFn) -> TokenStream {
         let argument = format_ident!("__argument_{at}");
         quote_spanned!(ty.span()=> __p::argument::<#ty>(&#argument, __unit))
     });
+    // Not under the user's span, where clippy would have something to say about a value of type `()`.
+    let called = quote!(let __value = #ident(__message, #(#arguments),*););
     quote_spanned! {output=>
         let __called = __p::call(__sources, move |__item, __unit: &__p::UnitCx| {
             __p::Try::new(#message, |__message| {
-                let __value = #ident(__message, #(#arguments),*);
+                #called
                 #probe
             })
         });

@@ -313,6 +313,7 @@ where
 ///
 /// # Errors
 /// Whatever keeps it from opening.
+#[expect(clippy::type_complexity, reason = "the list of sinks is its type")]
 pub fn mapped<A, C, K, S, F, U, T, M>(
     handler: Step<A, C, K, T>,
     binding: &mut SinkBinding<'_>,

@@ -1,6 +1,8 @@
 //! `#[handle]` in every shape. The registry is one for a whole program, so the examples are compiled into this one and
 //! run together, by a child process whose output is compared.
 
+#![expect(clippy::print_stdout, clippy::unused_async, reason = "what it prints is compared")]
+
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -62,6 +64,7 @@ mod ordinary {
 
 const EXPECTED: &[&str] = &[
     "alias: 1 2",
+    "all preludes: 3",
     "any_error: 1 2",
     "arguments: Hello Ada from arguments, try 1",
     "array: 1 10 2 20",
@@ -103,14 +106,16 @@ const EXPECTED: &[&str] = &[
     "wrapped: [1, 1] [2, 2]",
 ];
 
-const PROGRAM: &str = "SLIPSTREAM_TEST_HANDLE_PROGRAM";
+const PROGRAM: &str = "HANDLE_PROGRAM_CHILD";
 
 /// The child process: does nothing when it is run as a test.
 #[test]
 fn the_program() {
     if std::env::var_os(PROGRAM).is_some() {
         println!("\nbegin");
-        block_on(async { slipstream::stream().with(bindings::Greeting("Hello")).await }).unwrap();
+        let run =
+            async { slipstream::stream().with(bindings::Greeting("Hello")).with(crate::preludes::Limit(9)).await };
+        block_on(run).unwrap();
         println!("end");
     }
 }
