@@ -95,7 +95,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn with(mut self, variable: &'static str, value: impl ToString) -> Self {
+    pub fn with(mut self, variable: &'static str, value: impl std::fmt::Display) -> Self {
         self.variables.push((variable, value.to_string()));
         self
     }
@@ -129,14 +129,17 @@ impl Plan {
         std::thread::spawn(move || {
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 match line.strip_prefix("reply ") {
-                    Some(reply) => drop(answer.send(reply.to_owned())),
+                    Some(reply) => {
+                        // Nobody waits for it when the test has failed.
+                        let _failed = answer.send(reply.to_owned());
+                    }
                     None => told.add(line.strip_prefix("event ").unwrap_or(&line)),
                 }
             }
         });
         let logged = log.clone();
         std::thread::spawn(move || {
-            BufReader::new(err).lines().map_while(Result::ok).for_each(|line| logged.add(&line))
+            BufReader::new(err).lines().map_while(Result::ok).for_each(|line| logged.add(&line));
         });
         let commands = process.stdin.take();
         Child { process, commands, answers, events, log, life }

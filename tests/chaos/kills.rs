@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use crate::broker::servers;
 use crate::child::{PARTITIONS, Plan, Scene};
 use crate::ledger::Verdict;
-use crate::schedule::{Length, PATIENCE, Schedule, pass, until};
+use crate::schedule::{Length, PATIENCE, Schedule, pass, rate, until};
 
-const MAX_IN_FLIGHT: u64 = 64;
+const MAX_IN_FLIGHT: u32 = 64;
 const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 /// Ids that an app works off between two kills, about; there must be enough for all of them.
 const IDS_PER_KILL: u64 = 1_500;
@@ -53,15 +53,19 @@ fn after_every_kill_nothing_is_missing_and_few_records_come_again() {
     let mut fastest: f64 = 0.0;
     for (life, time) in &worked {
         let done = echoes.iter().filter(|echo| echo.life == *life).count();
-        fastest = fastest.max(done as f64 / time.as_secs_f64());
+        fastest = fastest.max(rate(done, *time));
     }
-    let bound = u64::from(PARTITIONS) * MAX_IN_FLIGHT + (fastest * COMMIT_INTERVAL.as_secs_f64()) as u64;
+    let bound = f64::from(u32::from(PARTITIONS) * MAX_IN_FLIGHT) + fastest * COMMIT_INTERVAL.as_secs_f64();
     let most = verdict.repeats.values().copied().max().unwrap_or(0);
-    assert!(most <= bound, "{most} records came again after one kill, {bound} may: {:?}", verdict.repeats);
+    assert!(
+        f64::from(u32::try_from(most).expect("few")) <= bound,
+        "{most} records came again after one kill, {bound} may: {:?}",
+        verdict.repeats
+    );
     schedule.figure("ids, kills", format!("{ids}, {kills}"));
     schedule.figure("missing", verdict.missing.len());
     schedule
-        .figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound}", verdict.repeated()));
+        .figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound:.0}", verdict.repeated()));
     schedule.figure("falls of a committed offset in so many looks", format!("0 in {}", scene.commits.looks()));
     schedule.figure("echoes/s of the fastest life", fastest.round());
 }

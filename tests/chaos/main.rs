@@ -5,6 +5,8 @@
 //! number of kills. `KAFKA_BOOTSTRAP` names the broker; without it the tests say so and pass. What may be broken is the
 //! tests' own: each has its topics and its group, and those that stop the broker start one of their own.
 
+#![expect(clippy::expect_used, clippy::indexing_slicing, clippy::print_stdout, reason = "a test may panic and print")]
+
 mod broker;
 mod child;
 mod ledger;

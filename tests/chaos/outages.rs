@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::broker::{OwnKafka, servers};
 use crate::child::{Child, Place, Scene};
 use crate::ledger::Verdict;
-use crate::schedule::{Length, PATIENCE, Schedule, pass, until};
+use crate::schedule::{Length, PATIENCE, Schedule, pass, rate, until};
 
 /// Connections that one app may try in a second while nobody answers. It has a handful of clients, each of which
 /// waits at most `reconnect.backoff.max.ms`, 10 s, between two tries, and 100 ms at first.
@@ -20,7 +20,7 @@ const LINES_PER_SECOND: f64 = 3.0;
 
 /// Stands where the broker was, turns everybody away, and counts them.
 struct Doorman {
-    came: Arc<AtomicU64>,
+    came: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -29,7 +29,7 @@ impl Doorman {
     fn at(servers: &str) -> Self {
         let listener = TcpListener::bind(servers).expect("the broker's port is free");
         listener.set_nonblocking(true).expect("a socket");
-        let (came, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (came, stop) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, told) = (Arc::clone(&came), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             while !told.load(Ordering::Relaxed) {
@@ -43,7 +43,7 @@ impl Doorman {
     }
 
     /// Leaves, and tells how many came.
-    fn leave(mut self) -> u64 {
+    fn leave(mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(std::thread::JoinHandle::join);
         self.came.load(Ordering::Relaxed)
@@ -62,11 +62,10 @@ fn measure(kafka: &OwnKafka, child: &mut Child, time: Duration) -> Quiet {
     let doorman = Doorman::at(&kafka.servers);
     pass(time);
     let tries = doorman.leave();
-    let seconds = time.as_secs_f64();
     Quiet {
-        tries_per_second: tries as f64 / seconds,
-        cpu_share: (child.cpu_time() - cpu).as_secs_f64() / seconds,
-        lines_per_second: (child.log().len() - lines) as f64 / seconds,
+        tries_per_second: rate(tries, time),
+        cpu_share: child.cpu_time().saturating_sub(cpu).as_secs_f64() / time.as_secs_f64(),
+        lines_per_second: rate(child.log().len() - lines, time),
     }
 }
 
@@ -87,9 +86,9 @@ fn b_53_an_outage_is_waited_for_quietly_and_the_app_goes_on_by_itself() {
     let outages: &[(bool, u64)] = Length::read().choose(&[(true, 8)], &[(false, 5), (true, 20), (true, 90)]);
     for (round, (crash, seconds)) in outages.iter().enumerate() {
         if *crash {
-            kafka.kill()
+            kafka.kill();
         } else {
-            kafka.stop()
+            kafka.stop();
         }
         schedule.step(format!("broker gone, for {seconds} s, by a crash: {crash}"));
         until(PATIENCE, "health says so", || !child.is_well());
@@ -102,8 +101,14 @@ fn b_53_an_outage_is_waited_for_quietly_and_the_app_goes_on_by_itself() {
         let before = child.counts().1;
         kafka.start_again();
         schedule.step("broker back");
+        let back = Instant::now();
         until(PATIENCE, "health is well again", || child.is_well());
         until(PATIENCE, "it goes on", || child.counts().1 > before.min(count - 1));
+        let idle = back.elapsed().as_secs_f64();
+        schedule.figure(
+            &format!("outage {round} of {seconds} s: seconds from an answering broker to work"),
+            format!("{idle:.1}"),
+        );
         schedule.figure(
             &format!("outage {round} of {seconds} s: connections tried/s, CPU share, log lines/s"),
             format!("{:.1}, {:.3}, {:.1}", quiet.tries_per_second, quiet.cpu_share, quiet.lines_per_second),

@@ -116,5 +116,10 @@ pub fn pass(time: Duration) {
     }
 }
 
+/// How many a second.
+pub fn rate(count: usize, time: Duration) -> f64 {
+    f64::from(u32::try_from(count).expect("few")) / time.as_secs_f64()
+}
+
 /// Far above what anything here takes, so that a hang fails and a slow machine does not.
 pub const PATIENCE: Duration = Duration::from_mins(1);

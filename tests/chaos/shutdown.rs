@@ -79,7 +79,12 @@ fn b_19_the_end_is_bounded_also_when_the_broker_is_gone() {
     let kafka = OwnKafka::start();
     let scene = Scene::new(&kafka.servers);
     scene.feeder.feed(0..4_000);
-    let plan = scene.plan("a").conf("drain.timeout", "2s").conf("revoke.timeout", "2s").delay(5, 15);
+    let plan = scene
+        .plan("a")
+        .conf("drain.timeout", "2s")
+        .conf("revoke.timeout", "2s")
+        .delay(5, 15)
+        .conf("session.timeout.ms", 6000);
     let mut child = plan.start(0);
     until(PATIENCE, "it works", || scene.echoes.ids() > 100);
     kafka.kill();
@@ -92,7 +97,7 @@ fn b_19_the_end_is_bounded_also_when_the_broker_is_gone() {
     // 2 s for the reports of what is purged).
     assert!(took < Duration::from_secs(16), "{took:?}");
     kafka.start_again();
-    let mut second = plan.conf("session.timeout.ms", 6000).start(1);
+    let mut second = plan.start(1);
     until(PATIENCE, "all is committed", || scene.commits.total() == 4_000);
     second.leave();
     until(PATIENCE, "all is out", || scene.echoes.ids() == 4_000);
