@@ -38,7 +38,8 @@ fn pair(count: u64) -> Pair {
         cache
     };
     let values: Vec<Small> = (0..count).map(small).collect();
-    let encoded = values.iter().map(|value| (keys::encode(&value.id), MessagePack.encode(value).unwrap())).collect();
+    let encoded =
+        values.iter().map(|value| (keys::encode::<u64>(value.id), MessagePack.encode(value).unwrap())).collect();
     Pair { ours: open("ours"), floor: open("floor"), values, encoded, _dir: dir }
 }
 

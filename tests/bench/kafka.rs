@@ -122,7 +122,9 @@ fn ours(input: &str, count: u64) -> Duration {
 fn committed(group: &str, topic: &str) -> i64 {
     let consumer: BaseConsumer = client().set("group.id", group).create().unwrap();
     let mut asked = TopicPartitionList::new();
-    (0..PARTITIONS).for_each(|partition| drop(asked.add_partition(topic, partition)));
+    for partition in 0..PARTITIONS {
+        asked.add_partition(topic, partition);
+    }
     let offsets = consumer.committed_offsets(asked, Duration::from_secs(10)).unwrap();
     offsets.elements().iter().filter_map(|element| element.offset().to_raw()).filter(|offset| *offset > 0).sum()
 }
@@ -190,7 +192,11 @@ fn floor(input: &str, count: u64) -> Duration {
         let mut value: Payment = serde_json::from_slice(record.payload().unwrap()).unwrap();
         value.amount *= 2;
         let bytes = serde_json::to_vec(&value).unwrap();
-        #[expect(clippy::cast_sign_loss, reason = "offsets and partitions are not negative")]
+        #[expect(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation,
+            reason = "offsets and partitions are not negative"
+        )]
         let place = (record.partition() as usize) << 48 | record.offset() as usize;
         let mut out = BaseRecord::with_opaque_to(&output, place).key(record.key().unwrap()).payload(&bytes);
         while let Err((_, back)) = producer.send(out) {

@@ -3,7 +3,8 @@
 //!
 //! `BENCH_PAIRS` (default 7) says how many pairs, `BENCH_SCALE` (default 1.0) how much work, `BENCH_WRITE=1` writes
 //! `docs/benchmarks.md` and `docs/benchmarks.json`. Rows on Kafka need `KAFKA_BOOTSTRAP`.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark")]
+#![expect(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
+#![expect(clippy::indexing_slicing, reason = "indices below the length of what they index")]
 
 mod cache;
 mod hello;

@@ -1,6 +1,6 @@
 //! Pairs, ratios, and the table they end in.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
 /// One row: rates in units per second (or what `unit` says), and the median of the pairs' ratios.
@@ -73,7 +73,7 @@ pub fn compare(
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from("| work | ours | floor | ratio | goal |\n|---|---|---|---|---|\n");
     for Row { name, ours, floor, ratio, goal, unit } in rows {
-        text += &format!("| `{name}` | {ours:.1} {unit} | {floor:.1} {unit} | {ratio:.2} | {goal:.2} |\n");
+        let _ = writeln!(text, "| `{name}` | {ours:.1} {unit} | {floor:.1} {unit} | {ratio:.2} | {goal:.2} |");
     }
     text
 }

@@ -56,7 +56,7 @@ mod pool {
 }
 
 #[path = "../../../src/flow/ring.rs"]
-#[allow(dead_code, clippy::allow_attributes, reason = "a part of it is used")]
+#[allow(dead_code, unfulfilled_lint_expectations, clippy::allow_attributes, reason = "a part of it, in a test")]
 mod ring;
 
 use std::future::poll_fn;
