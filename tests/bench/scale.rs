@@ -51,7 +51,7 @@ fn with_threads(threads: u64, count: u64) -> Duration {
                 scope.spawn(|| {
                     (0..count / threads).for_each(|n| {
                         black_box(work(n));
-                    })
+                    });
                 });
             }
         });
