@@ -1,7 +1,8 @@
-# make demo        runs examples/flights; installs what is missing and starts a local Kafka unless KAFKA_BOOTSTRAP is set
+# make demo        installs what is missing, runs examples/flights on a Kafka of its own or SLIPSTREAM_BROKER=kafka://…
 # make demo-reset  forgets what the demo stored, and its Kafka
 # make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
+# make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
 #
 # RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
 # tests alike, in a folder outside the checkout: one profile, no RUSTFLAGS, and never another set of their features.
@@ -26,8 +27,18 @@ DEMO_KAFKA := --name demo --root state/_kafka
 
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
+# The demo needs none either where its broker is named.
+DEMO_PART := $(if $(SLIPSTREAM_BROKER),,$(KAFKA_PART))
+WITH_DEMO_KAFKA := $(if $(SLIPSTREAM_BROKER),,scripts/kafka.sh run $(DEMO_KAFKA) --keep-data --)
 
-.PHONY: chaos help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+# The bench runs the build that the tests use, with this crate optimised as in a release: the C++ parts are always built
+# optimised, so that nothing of them is built again.
+OWN := profile.dev.package.slipstream-async
+BENCH_BUILD := --profile dev --config '$(OWN).opt-level=3' --config '$(OWN).codegen-units=1' \
+	--config '$(OWN).debug-assertions=false' --config '$(OWN).overflow-checks=false'
+BENCH ?=
+
+.PHONY: bench chaos help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -35,12 +46,12 @@ help:
 # ---- the demo --------------------------------------------------------------------------------------------------------
 
 setup-demo:
-	@scripts/setup.sh build $(KAFKA_PART)
+	@scripts/setup.sh build $(DEMO_PART)
 
 # Its Kafka keeps its data, so that a second run finds everything where the first one left it.
 demo: setup-demo
 	@cargo build -p slipstream-async --example flights
-	@scripts/kafka.sh run $(DEMO_KAFKA) --keep-data -- cargo run --quiet -p slipstream-async --example flights
+	@$(WITH_DEMO_KAFKA) cargo run --quiet -p slipstream-async --example flights
 
 demo-reset:
 	@scripts/kafka.sh stop $(DEMO_KAFKA)
@@ -98,3 +109,8 @@ docs:
 # Packs and builds both crates as a registry would get them.
 package:
 	cargo package --quiet --allow-dirty -p slipstream-async-macros -p slipstream-async
+
+# ---- the benchmarks --------------------------------------------------------------------------------------------------
+
+bench: setup-test
+	@BENCH_WRITE=1 scripts/kafka.sh run --name bench -- cargo bench $(BENCH_BUILD) --bench bench -- $(BENCH)

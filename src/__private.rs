@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 pub use crate::app::Registered;
-pub use crate::app::bind::{Builder, HandlerOptions, from};
+pub use crate::app::bind::{Builder, HandlerOptions};
+pub use crate::app::links::{and, bind, call, closure, from, keyed, mapped, more, pipe, probe, sink};
 pub use crate::error::Result;
 pub use crate::flow::UnitCx;
 pub use crate::handler::outputs::Try;
-pub use crate::handler::probe::{self, Tag};
+pub use crate::handler::probe::Tag;
 pub use inventory;
+
+/// The traits whose methods the code calls, without names that could stand in front of the user's.
+pub mod methods {
+    pub use crate::app::links::{Nothing as _, Something as _};
+    pub use crate::handler::probe::{
+        IsArray as _, IsBare as _, IsFuture as _, IsIter as _, IsNothing as _, IsNow as _, IsOption as _,
+        IsResult as _, IsStream as _, IsTryStream as _, IsValue as _, IsVec as _, IsWrapped as _,
+    };
+}
 
 use crate::error::BoxError;
 use crate::flow::Env;

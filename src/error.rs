@@ -10,6 +10,18 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What kind of thing went wrong; the part of an [`Error`] to branch on.
+///
+/// ```
+/// use slipstream::{Error, Kind};
+///
+/// let error = Error::from(std::io::Error::from(std::io::ErrorKind::StorageFull));
+/// let advice = match error.kind() {
+///     Kind::DiskFull => "make room",
+///     Kind::Locked | Kind::Timeout => "try again",
+///     _ => "look at the report",
+/// };
+/// assert_eq!(advice, "make room");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {

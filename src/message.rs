@@ -172,7 +172,7 @@ impl<V, K> Message<V, K> {
         self
     }
 
-    /// The same with this time of making, in milliseconds since 1970-01-01 UTC.
+    /// The same with this time of making, in milliseconds since 1970-01-01 UTC. A topic takes 0 for "now".
     #[must_use]
     pub fn with_timestamp(mut self, millis: i64) -> Self {
         self.timestamp = Timestamp::Created(millis);

@@ -20,6 +20,19 @@ use crate::util::panic_message;
 ///
 /// What a pipe keeps in memory does not survive a crash: a message is done when the pipe has asked for the next one
 /// and everything it emitted before that is done. State that must survive belongs in a store.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::pipe;
+///
+/// fn odd(numbers: Piped<u32>) -> impl Stream<Item = u32> + Send {
+///     numbers.filter(|n| std::future::ready(n % 2 == 1))
+/// }
+///
+/// # slipstream::testing::block_on(async {
+/// App::new().handle(pipe(stream::iter(0..5), odd), |n: u32| n, |n: u32| assert!(n % 2 == 1)).run().await
+/// # }).unwrap();
+/// ```
 pub struct Piped<T>(Arc<Mutex<Slot<T>>>);
 
 struct Slot<T> {

@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
+pub use super::records::Figures;
 use super::records::{Band, Flight, Weather};
-
-/// For each airport and weather band: departures, and the sum of their delays in minutes. Sums of integers, so that
-/// two computations can be compared exactly; the mean is a quotient of the two.
-pub type Figures = BTreeMap<(String, Band), (u64, i64)>;
 
 /// The observations of each airport by time.
 pub struct Observations<'a>(BTreeMap<(&'a str, DateTime<Utc>), &'a Weather>);

@@ -1,5 +1,6 @@
 //! The two data sets of the example as Rust values, and the weather bands that its figures are grouped by.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
@@ -95,6 +96,10 @@ impl fmt::Display for Band {
         })
     }
 }
+
+/// For each airport and weather band: departures, and the sum of their delays in minutes. Sums of integers, so that
+/// two computations can be compared exactly; the mean is a quotient of the two.
+pub type Figures = BTreeMap<(String, Band), (u64, i64)>;
 
 /// The 27,004 flights of January 2013 in the order of the file, which is not that of `time_hour`.
 pub fn load_flights() -> Result<Vec<Flight>> {

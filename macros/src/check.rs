@@ -37,9 +37,16 @@ fn check_signature(function: &ItemFn) -> Vec<Error> {
                 errors.push(Error::new(receiver.span(), message));
             }
             FnArg::Typed(typed) => {
-                if let Type::Reference(reference) = &*typed.ty {
+                // `&'static str` can be an item of a stream like any other value.
+                let is_static = |lifetime: &syn::Lifetime| lifetime.ident == "static";
+                if let Type::Reference(reference) = &*typed.ty
+                    && !reference.lifetime.as_ref().is_some_and(is_static)
+                {
                     let what = if at == 0 { "the message is given by value" } else { "arguments are given by value" };
                     errors.push(Error::new(reference.span(), format!("{what}: take it without `&`")));
+                } else if let Type::ImplTrait(argument) = &*typed.ty {
+                    let message = "a handler cannot be generic: name the type that it takes";
+                    errors.push(Error::new(argument.span(), message));
                 }
             }
         }

@@ -4,7 +4,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprMethodCall, FnArg, ItemFn, Type};
+use syn::{Expr, ExprMethodCall, FnArg, ItemFn, ReturnType, Type};
 
 use crate::parse::Arguments;
 
@@ -15,7 +15,9 @@ pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
     let prepare = prepare(function);
     let sources = sources(arguments);
     let call = call(function);
-    let sinks = sinks(&arguments.sinks);
+    let sinks = sinks(&arguments.sinks, function);
+    let output = output(function);
+    let bind = quote_spanned!(output=> __p::bind(__called, __builder, __options, __binding));
     quote! {
         const _: () = {
             use ::slipstream::__private as __p;
@@ -23,13 +25,14 @@ pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
                 __builder: &mut __p::Builder<'_>,
                 __options: __p::HandlerOptions,
             ) -> __p::Result<()> {
+                use __p::methods::*;
                 let __options = __options #options;
                 #prepare
                 let mut __binding = __builder.sinks();
                 #sources
-                let __called = __sources.call(#call);
+                #call
                 #sinks
-                __called.bind(__builder, __options, __binding)
+                #bind
             }
             __p::inventory::submit! {
                 __p::Registered {
@@ -92,20 +95,32 @@ fn borrowed(expr: &Expr) -> TokenStream {
 fn sources(arguments: &Arguments) -> TokenStream {
     let mut sources = arguments.sources.iter().map(|source| (source.span(), borrowed(source)));
     let first = sources.next().map(|(span, source)| quote_spanned!(span=> let __sources = __p::from(#source);));
-    let more = sources.map(|(span, source)| quote_spanned!(span=> let __sources = __sources.and(#source);));
+    let more =
+        sources.map(|(span, source)| quote_spanned!(span=> let __sources = __p::and(__sources, __p::from(#source));));
     let key = arguments
         .key
         .as_ref()
-        .map(|key| quote_spanned!(key.span()=> let __options = __sources.keyed(__options, #key);));
-    let pipes = arguments.pipes.iter().map(|pipe| quote_spanned!(pipe.span()=> let __sources = __sources.pipe(#pipe);));
+        .map(|key| quote_spanned!(key.span()=> let __options = __p::keyed(&__sources, __options, #key);));
+    let pipes =
+        arguments.pipes.iter().map(|pipe| quote_spanned!(pipe.span()=> let __sources = __p::pipe(__sources, #pipe);));
     quote!(#first #(#more)* #key #(#pipes)*)
+}
+
+/// The word that stands for what the handler returns.
+fn output(function: &ItemFn) -> Span {
+    match &function.sig.output {
+        // The type of an async function's future is written nowhere.
+        ReturnType::Type(_, ty) if function.sig.asyncness.is_none() => ty.span(),
+        _ => function.sig.ident.span(),
+    }
 }
 
 /// The function of an item that calls the user's.
 fn call(function: &ItemFn) -> TokenStream {
     let ident = &function.sig.ident;
+    let output = output(function);
     let types = types(function);
-    let probe = quote! {
+    let probe = quote_spanned! {output=>
         (&&__p::Tag::of(&__value)).when().wrap(__value, |__value| {
             (&&__p::Tag::of(&__value)).whether().wrap(__value, |__value| {
                 (&&&&&&&&&__p::Tag::of(&__value)).shape().outputs(__value)
@@ -115,13 +130,13 @@ fn call(function: &ItemFn) -> TokenStream {
     let Some(message) = types.first() else {
         let span = function.sig.paren_token.span.join();
         let tick = quote_spanned!(span=> __p::tick(__item));
-        return quote! {
-            move |__item, _: &__p::UnitCx| {
-                use __p::probe::*;
+        let called = quote!(let __value = #ident(););
+        return quote_spanned! {output=>
+            let __called = __p::call(__sources, move |__item, _: &__p::UnitCx| {
                 #tick;
-                let __value = #ident();
+                #called
                 #probe
-            }
+            });
         };
     };
     let message = quote_spanned!(message.span()=> __p::message::<_, #message>(__item));
@@ -129,39 +144,46 @@ fn call(function: &ItemFn) -> TokenStream {
         let argument = format_ident!("__argument_{at}");
         quote_spanned!(ty.span()=> __p::argument::<#ty>(&#argument, __unit))
     });
-    quote! {
-        move |__item, __unit: &__p::UnitCx| {
-            use __p::probe::*;
+    // Not under the user's span, where clippy would have something to say about a value of type `()`.
+    let called = quote!(let __value = #ident(__message, #(#arguments),*););
+    quote_spanned! {output=>
+        let __called = __p::call(__sources, move |__item, __unit: &__p::UnitCx| {
             __p::Try::new(#message, |__message| {
-                let __value = #ident(__message, #(#arguments),*);
+                #called
                 #probe
             })
-        }
+        });
     }
 }
 
-fn sinks(sinks: &[Expr]) -> TokenStream {
-    let sinks = sinks.iter().enumerate().map(|(at, sink)| {
-        let more = (at > 0).then(|| quote!(.more()));
-        let sink = sink_call(sink);
-        quote!(let __called = __called #more #sink;)
+fn sinks(sinks: &[Expr], function: &ItemFn) -> TokenStream {
+    let check = sinks.first().map(|sink| {
+        quote_spanned! {sink.span()=>
+            let __called = (&&__p::probe(&__called)).check(__called);
+        }
     });
-    quote!(#(#sinks)*)
+    let output = output(function);
+    let sinks = sinks.iter().enumerate().map(|(at, sink)| {
+        let more = (at > 0).then(|| quote_spanned!(output=> let __called = __p::more(__called);));
+        let sink = sink_call(sink);
+        quote!(#more let __called = #sink?;)
+    });
+    quote!(#check #(#sinks)*)
 }
 
 fn sink_call(sink: &Expr) -> TokenStream {
     let span: Span = sink.span();
     match sink {
-        Expr::Closure(closure) => quote_spanned!(span=> .closure(&mut __binding, #closure)?),
+        Expr::Closure(closure) => quote_spanned!(span=> __p::closure(__called, &mut __binding, #closure)),
         Expr::MethodCall(ExprMethodCall { receiver, method, args, turbofish: None, .. })
             if method == "map" && args.len() == 1 && matches!(args.first(), Some(Expr::Closure(_))) =>
         {
             let receiver = borrowed(receiver);
-            quote_spanned!(span=> .mapped(&mut __binding, #receiver, #args)?)
+            quote_spanned!(span=> __p::mapped(__called, &mut __binding, #receiver, #args))
         }
         other => {
             let other = borrowed(other);
-            quote_spanned!(span=> .sink(&mut __binding, #other)?)
+            quote_spanned!(span=> __p::sink(__called, &mut __binding, #other))
         }
     }
 }

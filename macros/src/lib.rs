@@ -1,6 +1,6 @@
 //! The `#[handle]` attribute of `slipstream-async`; documented and re-exported there.
 //!
-//! The way of an attribute: [`parse`] its arguments → [`check`] them against the function → [`expand`]. The function
+//! The way of an attribute: `parse` its arguments → `check` them against the function → `expand`. The function
 //! itself is given back untouched, also when something is wrong with the attribute.
 
 mod check;
@@ -9,7 +9,6 @@ mod parse;
 
 use proc_macro::TokenStream;
 use quote::quote;
-use syn::ItemFn;
 
 /// Binds a function between sources and sinks: `#[handle(SOURCE, sink = [SINK])]`.
 ///
@@ -26,7 +25,7 @@ use syn::ItemFn;
 #[proc_macro_attribute]
 pub fn handle(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let function: proc_macro2::TokenStream = item.clone().into();
-    let expanded = syn::parse::<ItemFn>(item)
+    let expanded = parse::function(item)
         .and_then(|function| {
             let arguments = syn::parse::<parse::Arguments>(arguments)?;
             check::check(&arguments, &function)?;

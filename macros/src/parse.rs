@@ -1,8 +1,21 @@
 //! The attribute's arguments, as they are written.
 
+use proc_macro::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Error, Expr, Ident, Result, Token, bracketed};
+use syn::{Error, Expr, Ident, Item, ItemFn, Result, Token, bracketed};
+
+/// The function under the attribute.
+pub(crate) fn function(item: TokenStream) -> Result<ItemFn> {
+    match syn::parse::<ItemFn>(item.clone()) {
+        Ok(function) => Ok(function),
+        // A function with a mistake in it says so itself; anything else is in the wrong place.
+        Err(error) => match syn::parse::<Item>(item) {
+            Ok(other) => Err(Error::new_spanned(other, "`#[handle]` stands on a function")),
+            Err(_) => Err(error),
+        },
+    }
+}
 
 /// What `#[handle(…)]` says.
 #[derive(Default)]

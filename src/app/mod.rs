@@ -2,11 +2,13 @@
 
 pub mod bind;
 mod graph;
+pub mod links;
 mod piped;
 mod registry;
 mod report;
 mod run;
 mod shutdown;
+pub mod sources;
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -67,6 +69,23 @@ impl App {
 
     /// Binds a handler: every message of `source` goes to `handler`, and each of its outputs to all `sinks` (one sink,
     /// a tuple or an array of sinks, or `()`). Handlers of one source get each message in the order of these calls.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// async fn store(n: u32) -> std::io::Result<()> {
+    ///     assert!(n % 2 == 0);
+    ///     Ok(())
+    /// }
+    ///
+    /// App::new()
+    ///     .handle(stream::iter(0..4), |n: u32| (n % 2 == 0).then_some(n), (print, store)) // two sinks
+    ///     .handle(stream::iter(0..4), |n: u32| assert!(n < 4), ()) // none
+    ///     .run()
+    ///     .await
+    /// # }).unwrap();
+    /// ```
     pub fn handle<S, MS, F, MF, K, MK>(mut self, source: S, handler: F, sinks: K) -> Self
     where
         S: IntoSource<MS> + Send + 'static,
@@ -81,7 +100,7 @@ impl App {
             let mut binding = builder.sinks();
             let sinks = sinks.into_sinks(&mut binding)?;
             let call = move |item: S::Item, unit: &UnitCx| handler.call(&prepared, item, unit);
-            Called { sources: bind::from(source), call, sinks }.bind(builder, options, binding)
+            Called { sources: links::from(source), call, sinks }.bind(builder, options, binding)
         };
         let options = HandlerOptions::new(short_name(std::any::type_name::<F>()), String::new());
         self.bindings.push((options, Box::new(bind)));
@@ -107,6 +126,19 @@ impl App {
 
     /// By which key the lanes of [`concurrency`](Self::concurrency) are chosen, for sources without keys. `In` is what
     /// the source gives.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// App::new()
+    ///     .handle(stream::iter((0..9).map(|n| (n % 3, n))), |(sensor, n): (u32, u32)| format!("{sensor}: {n}"), print)
+    ///     .concurrency(2)
+    ///     .key(|(sensor, _): &(u32, u32)| *sensor)
+    ///     .run()
+    ///     .await
+    /// # }).unwrap();
+    /// ```
     pub fn key<In: 'static, Key: std::hash::Hash>(self, key: impl Fn(&In) -> Key + Send + Sync + 'static) -> Self {
         self.change_last(|options| *options = std::mem::take(options).key(key))
     }
@@ -132,6 +164,18 @@ impl App {
 
     /// Runs `task` beside the sources: it is told to stop first and awaited before the sources stop. For an HTTP
     /// server, say. An error of it ends the run.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let server = |stop: tokio_util::sync::CancellationToken| async move {
+    ///     stop.cancelled().await; // serve until told to stop
+    ///     Ok(())
+    /// };
+    /// App::new().handle(stream::iter([1]), |n: u32| n, print).beside(server).run().await
+    /// # }).unwrap();
+    /// ```
     pub fn beside<F, Fut>(mut self, task: F) -> Self
     where
         F: FnOnce(CancellationToken) -> Fut + Send + 'static,
@@ -142,6 +186,15 @@ impl App {
     }
 
     /// Called at the very end, after the stores are closed. All hooks run, whatever fails.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let app = App::new().handle(stream::iter([1]), |n: u32| n, print);
+    /// app.on_exit(async || Ok(println!("bye"))).run().await
+    /// # }).unwrap();
+    /// ```
     pub fn on_exit<F, Fut>(mut self, hook: F) -> Self
     where
         F: FnOnce() -> Fut + Send + 'static,

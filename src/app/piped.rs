@@ -19,12 +19,12 @@ pub struct PipedSource<S, P> {
 /// `pipe(pipe(source, f), g)` gives `g(f(source))`.
 ///
 /// ```
-/// use slipstream::prelude::*;
 /// use slipstream::pipe;
+/// use slipstream::prelude::*;
 ///
 /// # slipstream::testing::block_on(async {
 /// App::new()
-///     .handle(pipe(stream::iter(1..=4), |numbers| numbers.skip(2)), |n: u32| n, print)
+///     .handle(pipe(stream::iter(1..=4), |numbers: Piped<u32>| numbers.skip(2)), |n: u32| n, print)
 ///     .run()
 ///     .await
 /// # }).unwrap();

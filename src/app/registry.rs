@@ -27,6 +27,20 @@ inventory::collect!(Registered);
 /// # Errors
 /// Awaiting it gives the first error of a handler, sink or source; errors of building the app; an error if there is
 /// nothing to run.
+///
+/// ```standalone_crate
+/// use slipstream::prelude::*;
+///
+/// #[handle(stream::iter(["one", "two"]), sink = [print])]
+/// fn length(word: &'static str) -> usize {
+///     word.len()
+/// }
+///
+/// #[tokio::main]
+/// async fn main() -> Result<()> {
+///     stream().await
+/// }
+/// ```
 pub fn stream() -> Run {
     let mut found: Vec<&Registered> = inventory::iter::<Registered>.into_iter().collect();
     found.sort_by_key(|registered| registered.place);

@@ -22,6 +22,20 @@ pub enum State {
 }
 
 /// How a run is doing.
+///
+/// ```
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(async {
+/// let run = App::new().handle(stream::iter([1]), |n: u32| n, print).run();
+/// let handle = run.handle();
+/// run.await?;
+/// let health = handle.health();
+/// assert!(health.ok);
+/// assert!(serde_json::to_string(&health).unwrap().starts_with(r#"{"state":"stopped","ok":true"#));
+/// # Ok::<(), slipstream::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Health {
@@ -31,6 +45,8 @@ pub struct Health {
     pub ok: bool,
     /// Its sources.
     pub sources: Vec<SourceHealth>,
+    /// What else waits, or is wrong: `who: what`.
+    pub notices: Vec<String>,
 }
 
 /// How one source is doing.
@@ -87,10 +103,13 @@ pub struct SourceTotals {
 }
 
 pub(super) fn health(env: Option<&Env>) -> Health {
-    let Some(env) = env else { return Health { state: State::Starting, ok: true, sources: Vec::new() } };
+    let Some(env) = env else {
+        return Health { state: State::Starting, ok: true, sources: Vec::new(), notices: Vec::new() };
+    };
     let sources: Vec<_> = env.sources().iter().map(|source| source_health(source)).collect();
-    let ok = sources.iter().all(|source| source.notice.is_none());
-    Health { state: state(env.phase()), ok, sources }
+    let notices = env.notices();
+    let ok = notices.is_empty() && sources.iter().all(|source| source.notice.is_none());
+    Health { state: state(env.phase()), ok, sources, notices }
 }
 
 pub(super) fn stats(env: Option<&Env>) -> Stats {

@@ -32,6 +32,18 @@ pub enum Signals {
 ///
 /// # Cancel safety
 /// Dropping the future gives up what is in flight: nothing of it is committed, as after a crash.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::Signals;
+///
+/// # slipstream::testing::block_on(async {
+/// let run = App::new().handle(every(std::time::Duration::from_secs(60)), || "tick", print).run();
+/// let handle = run.handle();
+/// let stop = async move |_stop| Ok(handle.trigger()); // without it, it would tick until Ctrl-C
+/// run.beside(stop).signals(Signals::Ignore).await
+/// # }).unwrap();
+/// ```
 #[must_use = "a run does nothing until it is awaited"]
 pub struct Run {
     app: App,
@@ -39,6 +51,21 @@ pub struct Run {
 }
 
 /// A handle on a run, for whoever watches it or ends it.
+///
+/// ```
+/// use slipstream::app::State;
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(async {
+/// let run = App::new().handle(stream::iter(0..3), |n: u32| n, print).name("count").run();
+/// let handle = run.handle();
+/// assert_eq!(handle.health().state, State::Starting);
+/// run.await?;
+/// assert_eq!(handle.health().state, State::Stopped);
+/// assert_eq!(handle.stats().sources.iter().map(|source| source.handled).sum::<u64>(), 3);
+/// # Ok::<(), slipstream::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Clone, Default)]
 pub struct RunHandle(Arc<HandleInner>);
 

@@ -15,7 +15,8 @@ use crate::{Error, Kind, Result};
 /// | `memory:<name>` | in this process, for all apps that name it |
 ///
 /// ```
-/// use slipstream::{BrokerUrl, Kind};
+/// use slipstream::Kind;
+/// use slipstream::conf::BrokerUrl;
 ///
 /// let broker: BrokerUrl = "kafka://a:9092,b:9092".parse()?;
 /// assert_eq!(broker, BrokerUrl::Kafka { servers: vec!["a:9092".into(), "b:9092".into()] });

@@ -22,7 +22,8 @@ use crate::Result;
 /// [`settings`](Conf::settings) is called. `Debug` hides secrets.
 ///
 /// ```
-/// use slipstream::{BrokerUrl, Conf};
+/// use slipstream::Conf;
+/// use slipstream::conf::BrokerUrl;
 ///
 /// let conf = Conf::isolated().with_fallback("broker", "memory:").with("app_id", "orders");
 /// let settings = conf.settings()?;

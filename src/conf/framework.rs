@@ -51,7 +51,8 @@ const PARTITIONS_LIMIT: u64 = 200_000;
 /// Where a topic is read from when nobody read it before: the key `auto.offset.reset`.
 ///
 /// ```
-/// use slipstream::{Conf, OffsetReset};
+/// use slipstream::Conf;
+/// use slipstream::conf::OffsetReset;
 ///
 /// let settings = Conf::isolated().with("auto_offset_reset", "latest").settings()?;
 /// assert_eq!(settings.offset_reset(), Some(OffsetReset::Latest));

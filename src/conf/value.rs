@@ -8,7 +8,8 @@ use std::time::Duration;
 /// A `Duration` counts whole milliseconds, rounded up. `Debug` never shows the text, since it may be a secret.
 ///
 /// ```
-/// use slipstream::{Conf, ConfValue};
+/// use slipstream::Conf;
+/// use slipstream::conf::ConfValue;
 /// use std::time::Duration;
 ///
 /// let conf = Conf::isolated().with("commit.interval", Duration::from_secs(5)).with("max.in.flight", 100);

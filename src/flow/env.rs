@@ -1,7 +1,7 @@
 //! What one run of an app gives to its parts: limits, where state lives, how to stop, who to tell.
 
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,6 +69,7 @@ struct Inner {
     durables: Mutex<Vec<Arc<dyn Durable>>>,
     closers: Mutex<Vec<(u8, ExitHook)>>,
     sources: Mutex<Vec<Arc<SourceStats>>>,
+    notices: Mutex<BTreeMap<String, String>>,
     failure: Mutex<Option<Error>>,
 }
 
@@ -84,6 +85,7 @@ impl Env {
             durables: Mutex::default(),
             closers: Mutex::default(),
             sources: Mutex::default(),
+            notices: Mutex::default(),
             failure: Mutex::default(),
         }))
     }
@@ -192,6 +194,20 @@ impl Env {
             failed.extend(hook().await.err());
         }
         failed
+    }
+
+    /// What something other than a source waits for, or what is wrong with it; `None`: all is well again.
+    pub(crate) fn set_notice(&self, who: &str, notice: Option<String>) {
+        let mut notices = lock(&self.0.notices);
+        match notice {
+            Some(notice) => notices.insert(who.to_owned(), notice),
+            None => notices.remove(who),
+        };
+    }
+
+    /// All of them, as `who: what`.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        lock(&self.0.notices).iter().map(|(who, notice)| format!("{who}: {notice}")).collect()
     }
 
     /// Counters for a source; it appears in `stats()` and `health()` from now on.

@@ -9,7 +9,7 @@
 use std::task::Context;
 
 use super::pool;
-use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence};
+use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence, fence_after_rmw};
 use crate::error::{Error, Kind};
 
 /// Set in a slot when one of its guards failed: such a slot never becomes zero again.
@@ -40,15 +40,17 @@ impl Ring {
         }
     }
 
+    #[inline]
     fn slot(&self, slot: u32) -> &AtomicU32 {
         #[expect(clippy::indexing_slicing, reason = "slots are made by `Tracker::slot`, modulo the length")]
         &self.slots[slot as usize]
     }
 
+    #[inline]
     fn complete(&self, slot: u32) {
         if self.slot(slot).fetch_sub(1, Ordering::AcqRel) == 1 {
             // Paired with the fence in `Tracker::watch`: either this sees the watch or the lane sees the zero.
-            fence(Ordering::SeqCst);
+            fence_after_rmw();
             if self.watched.load(Ordering::Relaxed) == slot {
                 self.watched.store(NONE, Ordering::Relaxed);
                 self.owner.wake();
@@ -96,6 +98,7 @@ pub struct Guard {
 
 impl Guard {
     /// This part of the unit is done.
+    #[inline]
     pub fn ok(mut self) {
         self.ended = true;
         self.ring.complete(self.slot);
@@ -127,6 +130,7 @@ impl Guard {
 }
 
 impl Clone for Guard {
+    #[inline]
     fn clone(&self) -> Self {
         self.ring.slot(self.slot).fetch_add(1, Ordering::Relaxed);
         Self { ring: self.ring, slot: self.slot, ended: false }
@@ -134,6 +138,7 @@ impl Clone for Guard {
 }
 
 impl Drop for Guard {
+    #[inline]
     fn drop(&mut self) {
         if !self.ended {
             let error = Error::new(Kind::Abandoned, "a message was dropped before all its outputs were acknowledged");
@@ -156,30 +161,36 @@ pub(crate) struct Tracker {
     low: u64,
     /// The unit being worked on, or the next one.
     next: u64,
+    /// Behind the last unit that a guard was given for: from here on the ring was not touched.
+    guarded: u64,
 }
 
 impl Tracker {
     /// A tracker for at most `max_in_flight` units, rounded up to a power of two.
     pub(crate) fn new(max_in_flight: u32) -> Self {
         let len = max_in_flight.clamp(1, 1 << 20).next_power_of_two();
-        Self { ring: pool::take(len), len, low: 0, next: 0 }
+        Self { ring: pool::take(len), len, low: 0, next: 0, guarded: 0 }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "masked by a length below 2^21")]
+    #[inline]
     fn slot(&self, seq: u64) -> u32 {
         (seq & u64::from(self.len - 1)) as u32
     }
 
     /// Index of a unit in arrays as long as the ring.
+    #[inline]
     pub(crate) fn index(&self, seq: u64) -> usize {
         self.slot(seq) as usize
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
     }
 
     /// The unit being worked on, or the next one to be.
+    #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -194,7 +205,14 @@ impl Tracker {
         self.next - self.low < u64::from(self.len)
     }
 
+    /// How many units may begin without another look.
+    #[inline]
+    pub(crate) fn room(&self) -> u64 {
+        u64::from(self.len) - (self.next - self.low)
+    }
+
     /// Whether every unit that ended is done.
+    #[inline]
     pub(crate) fn is_idle(&mut self) -> bool {
         self.scan();
         self.low == self.next
@@ -203,6 +221,7 @@ impl Tracker {
     /// A guard on the unit being worked on.
     #[inline]
     pub(crate) fn guard(&mut self) -> Guard {
+        self.guarded = self.next + 1;
         let slot = self.slot(self.next);
         self.ring.slot(slot).fetch_add(1, Ordering::Relaxed);
         Guard { ring: self.ring, slot, ended: false }
@@ -215,14 +234,25 @@ impl Tracker {
     }
 
     /// Moves the watermark over everything that is done; returns it.
+    #[inline]
     pub(crate) fn scan(&mut self) -> u64 {
+        if self.guarded <= self.low {
+            self.low = self.next;
+            return self.low;
+        }
+        self.scan_ring()
+    }
+
+    fn scan_ring(&mut self) -> u64 {
         while self.low < self.next && self.ring.slot(self.slot(self.low)).load(Ordering::Acquire) == 0 {
             self.low += 1;
         }
         self.low
     }
 
-    /// Asks to be woken when the lane can go on: with `last`, when the newest open unit is done, otherwise the oldest.
+    /// Asks to be woken when the lane can go on: with `last`, when the newest open unit is done; otherwise when there is
+    /// room for more than a few, that is when a unit a quarter into the ring is done, or the oldest if that one already
+    /// is. (Acknowledgements come in batches; a lane woken by the first of them would sleep and wake for each.)
     /// Returns false when something moved meanwhile and the lane should look again instead of waiting.
     pub(crate) fn watch(&mut self, cx: &Context<'_>, last: bool) -> bool {
         self.ring.owner.register(cx.waker());
@@ -236,7 +266,12 @@ impl Tracker {
             return before == self.low;
         }
         let open = |seq: &u64| self.ring.slot(self.slot(*seq)).load(Ordering::Acquire) != 0;
-        let seq = if last { (self.low..self.next).rev().find(open) } else { Some(self.low) };
+        let later = self.low + u64::from(self.len / 4);
+        let seq = if last {
+            (self.low..self.next).rev().find(open)
+        } else {
+            Some(if later < self.next && open(&later) { later } else { self.low })
+        };
         let Some(seq) = seq else { return false };
         let slot = self.slot(seq);
         self.ring.watched.store(slot, Ordering::Relaxed);
@@ -247,7 +282,8 @@ impl Tracker {
     /// The error of a guard that failed, once.
     #[inline]
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
-        if !self.ring.has_failed.load(Ordering::Acquire) {
+        // A unit that failed is never passed by the watermark.
+        if self.guarded <= self.low || !self.ring.has_failed.load(Ordering::Acquire) {
             return None;
         }
         self.ring.errors.lock().ok().and_then(|mut error| error.take())
@@ -255,6 +291,7 @@ impl Tracker {
 }
 
 impl Drop for Tracker {
+    #[inline]
     fn drop(&mut self) {
         pool::give_back(self.len, self.ring);
     }

@@ -32,6 +32,11 @@ pub trait Stage<In>: Send {
     fn has_ended(&self) -> bool {
         false
     }
+
+    /// Whether it only hands messages on to lanes of its own, which count them.
+    fn hands_over(&self) -> bool {
+        false
+    }
 }
 
 /// A stage behind a pointer.
@@ -59,6 +64,10 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 
     fn has_ended(&self) -> bool {
         (**self).has_ended()
+    }
+
+    fn hands_over(&self) -> bool {
+        (**self).hands_over()
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Guard, Tracker};
 
 /// The unit of work in the hands of a lane.
 ///
-/// Sinks that acknowledge later take a [`Guard`] from it; handlers see it as [`Unit`](crate::Unit).
+/// Sinks that acknowledge later take a guard from it; handlers see it as [`Unit`](crate::Unit).
 pub struct UnitCx {
     tracker: Tracker,
     carried: Option<Guard>,
@@ -31,16 +31,19 @@ impl UnitCx {
     }
 
     /// The name of the source.
+    #[inline]
     pub fn source(&self) -> &Arc<str> {
         &self.source
     }
 
     /// The partition; 0 when the source has none.
+    #[inline]
     pub fn partition(&self) -> i32 {
         self.partition
     }
 
     /// The offset; -1 when the source has none.
+    #[inline]
     pub fn offset(&self) -> i64 {
         self.offset
     }
@@ -53,29 +56,35 @@ impl UnitCx {
         crate::message::place(&self.source, self.partition, self.offset)
     }
 
+    #[inline]
     pub(crate) fn tracker(&mut self) -> &mut Tracker {
         &mut self.tracker
     }
 
+    #[inline]
     pub(crate) fn set_place(&mut self, partition: i32, offset: i64) {
         self.partition = partition;
         self.offset = offset;
     }
 
+    #[inline]
     pub(crate) fn key_hash(&self) -> Option<u64> {
         self.key_hash
     }
 
+    #[inline]
     pub(crate) fn set_key_hash(&mut self, hash: Option<u64>) {
         self.key_hash = hash;
     }
 
     /// The unit is one that another lane tracks.
+    #[inline]
     pub(crate) fn carry(&mut self, guard: Guard) {
         self.carried = Some(guard);
     }
 
     /// Ends the carried unit's part here; `None` if nothing was carried.
+    #[inline]
     pub(crate) fn put_down(&mut self) -> Option<Guard> {
         self.carried.take()
     }

@@ -22,7 +22,13 @@ impl WakerSet {
         fence(Ordering::SeqCst);
     }
 
+    /// Whether a task waits.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Wakes and forgets every task of the set. Free when nobody waits.
+    #[inline]
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         if !self.waiting.load(Ordering::Relaxed) {

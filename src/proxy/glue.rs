@@ -32,18 +32,38 @@ impl<T: Send + 'static> Proxy<T> {
 #[derive(Debug)]
 pub enum FromProxy {}
 
-impl<T: Send + 'static> IntoSink<T, FromProxy> for Proxy<T> {
-    type Sink = ProxySink<T>;
-    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
-        binding.writes_to(self.node());
-        Ok(ProxySink::new(Writer::new(&self.open(binding.env())?)))
+/// What a proxy takes. Asked as a question, so that a value of another type is answered with "no sink for it" and
+/// does not look for a proxy that can be called.
+#[doc(hidden)]
+pub trait Takes<T> {
+    fn same(self) -> Proxy<T>;
+}
+
+impl<T> Takes<T> for Proxy<T> {
+    fn same(self) -> Self {
+        self
     }
 }
 
-impl<T: Send + 'static> IntoSink<T, FromProxy> for &Proxy<T> {
+impl<T: Send + 'static, U> IntoSink<T, FromProxy> for Proxy<U>
+where
+    Self: Takes<T>,
+{
     type Sink = ProxySink<T>;
     fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
-        self.clone().into_sink(binding)
+        let proxy = self.same();
+        binding.writes_to(proxy.node());
+        Ok(ProxySink::new(Writer::new(&proxy.open(binding.env())?)))
+    }
+}
+
+impl<T: Send + 'static, U> IntoSink<T, FromProxy> for &Proxy<U>
+where
+    Proxy<U>: Takes<T>,
+{
+    type Sink = ProxySink<T>;
+    fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<ProxySink<T>> {
+        IntoSink::<T, FromProxy>::into_sink(self.clone(), binding)
     }
 }
 
@@ -59,6 +79,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromProxy> for Proxy<T> {
             to.external.push(self.node());
         }
         let source = ProxySource { channel: self.open(to.env)?, node: self.node(), proxy: self };
+        source.channel.set_reader();
         to.shared(source, options, Arc::new(move || Box::pin(make())))
     }
 }
@@ -100,6 +121,10 @@ impl<T: Send> Sink<T> for ProxySink<T> {
     ) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
         if let Some(item) = value.take() {
+            // Readers are known before anything runs: without one there is nobody to wait for.
+            if !this.writer.channel().has_reader() {
+                return Poll::Ready(Ok(()));
+            }
             this.waiting = Some(Channel::carried(item, unit));
         }
         this.writer.channel().poll_offer(&mut this.waiting, cx).map_err(Into::into)

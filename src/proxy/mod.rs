@@ -17,7 +17,8 @@ pub use crate::source::Overflow;
 /// A message that travels through a proxy is acknowledged when the handlers behind it have done their part: nothing is
 /// lost in between, and a slow reader slows its writers. Handlers subscribe before any source is read, so the order of
 /// declaration does not matter. A proxy ends when the handlers that write to it have ended; one that is
-/// [`external`](Self::external) stays open until the app shuts down.
+/// [`external`](Self::external) stays open until the app shuts down. What is written to one that no handler reads is
+/// gone, and nobody waits for it.
 ///
 /// ```
 /// use slipstream::prelude::*;
@@ -124,6 +125,7 @@ impl<T> Proxy<T> {
 
     fn channel(&self) -> Result<Arc<Channel<T>>> {
         let open = self.slot().open.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let open = open.filter(|channel| channel.has_reader());
         open.ok_or_else(|| Error::new(Kind::Closed, "no app that reads it is running").at(self.node().to_string()))
     }
 
@@ -147,6 +149,24 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     ///
     /// # Cancel safety
     /// Dropped before it returned, the message is either accepted or not; it is never half-way.
+    ///
+    /// ```
+    /// use slipstream::Kind;
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let orders: Proxy<u32> = Proxy::named("orders").external();
+    /// assert_eq!(orders.send(1).await.unwrap_err().kind(), Kind::Closed); // nobody reads it yet
+    ///
+    /// let run = App::new().handle(orders.clone(), |n: u32| n, print).run();
+    /// let handle = run.handle();
+    /// let client = async move |_stop| {
+    ///     orders.send(2).await?;
+    ///     Ok(handle.trigger()) // what was accepted is still handled
+    /// };
+    /// run.beside(client).await
+    /// # }).unwrap();
+    /// ```
     pub async fn send(&self, message: T) -> Result<()> {
         self.channel()?.send_external(message).await.map(drop)
     }
@@ -159,6 +179,23 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     ///
     /// # Cancel safety
     /// As [`send`](Self::send); a message that was accepted is handled whether or not this future is kept.
+    ///
+    /// ```
+    /// use slipstream::Kind;
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let orders: Proxy<u32> = Proxy::named("orders").external();
+    /// let check = |n: u32| if n > 9 { Err(std::io::Error::other("too many")) } else { Ok(n) };
+    /// let run = App::new().handle(orders.clone(), check, print).run();
+    /// let client = async move |_stop| {
+    ///     orders.deliver(3).await?; // handled and printed
+    ///     assert_eq!(orders.deliver(10).await.unwrap_err().kind(), Kind::Handler);
+    ///     Ok(())
+    /// };
+    /// assert_eq!(run.beside(client).await.unwrap_err().kind(), Kind::Handler); // the first error ends the run
+    /// # });
+    /// ```
     pub async fn deliver(&self, message: T) -> Result<()> {
         let mut tracker = self.channel()?.send_external(message).await?;
         std::future::poll_fn(|cx| poll_done(&mut tracker, cx)).await

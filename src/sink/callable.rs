@@ -17,9 +17,17 @@ use crate::flow::UnitCx;
     message = "a sink cannot return `{Self}`: its result would be lost",
     note = "a sink returns `()`, `Result<(), E>`, or a future of either"
 )]
-pub trait SinkReturn<M>: Send {
+pub trait SinkReturn<M>: Send + Sized {
     /// How it is waited for.
     type Wait: Future<Output = Result<(), BoxError>> + Send;
+    /// A function that returns it, as a sink. Named here, so that where a result would be lost there is no sink either
+    /// and the compiler says so once.
+    type Sink<F, T>: Sink<T>
+    where
+        F: Fn(T) -> Self + Send + Sync;
+
+    /// Makes it.
+    fn sink<F: Fn(T) -> Self + Send + Sync, T>(call: F) -> Self::Sink<F, T>;
     /// Whether it is known now or later.
     fn settle(self) -> Settled<Self::Wait>;
 }
@@ -47,6 +55,14 @@ pub enum AsyncFallible {}
 
 impl SinkReturn<Plain> for () {
     type Wait = Ready<Result<(), BoxError>>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Plain>
+    where
+        C: Fn(T) -> Self + Send + Sync;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Plain> {
+        CallSink::new(call)
+    }
     #[inline]
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Now(Ok(()))
@@ -55,6 +71,14 @@ impl SinkReturn<Plain> for () {
 
 impl<E: Into<BoxError> + Send> SinkReturn<Fallible> for Result<(), E> {
     type Wait = Ready<Result<(), BoxError>>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Fallible>
+    where
+        C: Fn(T) -> Self + Send + Sync;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Fallible> {
+        CallSink::new(call)
+    }
     #[inline]
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Now(self.map_err(Into::into))
@@ -75,6 +99,14 @@ impl<F: Future<Output = ()>> Future for Succeeds<F> {
 
 impl<F: Future<Output = ()> + Send> SinkReturn<Async> for F {
     type Wait = Succeeds<F>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, Async>
+    where
+        C: Fn(T) -> Self + Send + Sync;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, Async> {
+        CallSink::new(call)
+    }
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Later(Succeeds { future: self })
     }
@@ -94,6 +126,14 @@ impl<E: Into<BoxError>, F: Future<Output = Result<(), E>>> Future for Boxes<F> {
 
 impl<E: Into<BoxError>, F: Future<Output = Result<(), E>> + Send> SinkReturn<AsyncFallible> for F {
     type Wait = Boxes<F>;
+    type Sink<C, T>
+        = CallSink<C, T, Self, AsyncFallible>
+    where
+        C: Fn(T) -> Self + Send + Sync;
+
+    fn sink<C: Fn(T) -> Self + Send + Sync, T>(call: C) -> CallSink<C, T, Self, AsyncFallible> {
+        CallSink::new(call)
+    }
     fn settle(self) -> Settled<Self::Wait> {
         Settled::Later(Boxes { future: self })
     }
@@ -109,7 +149,13 @@ pin_project! {
     }
 }
 
-impl<T: Send, F, R, M> Sink<T> for CallSink<F, T, R, M>
+impl<F, T, R: SinkReturn<M>, M> CallSink<F, T, R, M> {
+    fn new(call: F) -> Self {
+        Self { call: Arc::new(call), wait: None, marker: PhantomData }
+    }
+}
+
+impl<T, F, R, M> Sink<T> for CallSink<F, T, R, M>
 where
     F: Fn(T) -> R + Send + Sync,
     R: SinkReturn<M>,
@@ -141,13 +187,13 @@ where
 
 impl<T, F, R, M> IntoSink<T, (R, M)> for F
 where
-    T: Send + 'static,
+    T: 'static,
     F: Fn(T) -> R + Send + Sync + 'static,
     R: SinkReturn<M> + 'static,
     M: 'static,
 {
-    type Sink = CallSink<F, T, R, M>;
+    type Sink = R::Sink<F, T>;
     fn into_sink(self, _binding: &mut SinkBinding<'_>) -> Result<Self::Sink> {
-        Ok(CallSink { call: Arc::new(self), wait: None, marker: PhantomData })
+        Ok(R::sink(self))
     }
 }

@@ -58,12 +58,25 @@ impl<'a> SinkBinding<'a> {
 }
 
 /// Prints each value on a line of its own; the sink of many examples.
+///
+/// ```
+/// use slipstream::prelude::*;
+///
+/// # slipstream::testing::block_on(App::new().handle(stream::iter([1, 2]), |n: u32| n, print).run().into_future()).unwrap();
+/// ```
 #[expect(clippy::print_stdout, reason = "that is its job")]
 pub fn print<T: std::fmt::Display>(value: T) {
     println!("{value}");
 }
 
-/// Like [`print`], as `{:?}`: for values such as tuples that have no `Display`.
+/// Like [`print`](fn@print), as `{:?}`: for values such as tuples that have no `Display`.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::debug;
+///
+/// # slipstream::testing::block_on(App::new().handle(stream::iter([1, 2]), |n: u32| (n, n), debug).run().into_future()).unwrap();
+/// ```
 #[expect(clippy::print_stdout, reason = "that is its job")]
 pub fn debug<T: std::fmt::Debug>(value: T) {
     println!("{value:?}");

@@ -76,7 +76,9 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         let mut handled = 0;
         self.turn.begin();
         let polled = self.poll_messages(&mut handled, cx);
-        self.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        if !self.stage.hands_over() {
+            self.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        }
         ready!(polled)?;
         if !self.finished {
             ready!(self.stage.as_mut().finish(&mut self.unit, cx))?;
@@ -114,7 +116,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             self.in_hand = true;
             ready!(self.stage.as_mut().start(next.item, &mut self.unit, cx))?;
             self.put_down(handled);
-            if self.turn.is_over() {
+            if self.turn.is_over(1) {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

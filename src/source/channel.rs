@@ -9,6 +9,14 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, Gate, NodeId, Push, Queue, StageFactory, Stages, Tracker, UnitCx};
 
 /// What a full proxy does with one more message.
+///
+/// ```
+/// use slipstream::Proxy;
+/// use slipstream::proxy::Overflow;
+///
+/// static LATEST: Proxy<u64> = Proxy::new("latest").capacity(1).overflow(Overflow::DropOldest);
+/// # assert_eq!(LATEST.dropped(), 0);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Overflow {

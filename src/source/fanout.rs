@@ -81,6 +81,10 @@ impl<In: Send> Stage<In> for Fanout<In> {
         self.poll_offer(cx)
     }
 
+    fn hands_over(&self) -> bool {
+        true
+    }
+
     fn resume(mut self: Pin<&mut Self>, _unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.poll_offer(cx)
     }

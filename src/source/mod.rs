@@ -37,15 +37,21 @@ impl Turn {
     }
 
     /// A poll begins.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         self.left = self.batch;
         self.began = None;
     }
 
-    /// Counts a message; true when it is time to give way.
+    /// Messages left until the clock is looked at, at least 1.
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Counts messages; true when it is time to give way.
     #[inline]
-    pub(crate) fn is_over(&mut self) -> bool {
-        self.left -= 1;
+    pub(crate) fn is_over(&mut self, handled: u32) -> bool {
+        self.left = self.left.saturating_sub(handled);
         self.left == 0 && self.look()
     }
 

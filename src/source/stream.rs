@@ -9,7 +9,7 @@ use futures::Stream;
 use pin_project_lite::pin_project;
 
 use super::Turn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flow::{Env, Gate, LaneStats, Stage, UnitCx};
 
 pin_project! {
@@ -22,8 +22,6 @@ pin_project! {
         unit: UnitCx,
         gate: Gate,
         stats: Arc<LaneStats>,
-        // Read while the source was paused; the first to go on with.
-        held: Option<S::Item>,
         in_hand: bool,
         phase: Phase,
         turn: Turn,
@@ -37,6 +35,45 @@ enum Phase {
     Draining,
 }
 
+/// Why a batch ended.
+enum Step {
+    /// As many as were asked for, or the gate was closed.
+    Full,
+    /// The last message is not finished.
+    InHand,
+    Failed(Error),
+    /// The source has nothing now.
+    Dry,
+    Ended,
+}
+
+/// The hot loop: up to `most` messages, for which there is room; says how many were finished.
+#[inline]
+fn run_batch<S: Stream, St: Stage<S::Item>>(
+    most: u64,
+    gate: &Gate,
+    mut source: Pin<&mut S>,
+    mut stage: Pin<&mut St>,
+    unit: &mut UnitCx,
+    cx: &mut Context<'_>,
+) -> (u64, Step) {
+    let mut finished = 0;
+    while finished < most && gate.is_open() {
+        let item = match source.as_mut().poll_next(cx) {
+            Poll::Ready(Some(item)) => item,
+            Poll::Ready(None) => return (finished, Step::Ended),
+            Poll::Pending => return (finished, Step::Dry),
+        };
+        match stage.as_mut().start(item, unit, cx) {
+            Poll::Ready(Ok(())) => unit.tracker().end_unit(),
+            Poll::Ready(Err(error)) => return (finished, Step::Failed(error)),
+            Poll::Pending => return (finished, Step::InHand),
+        }
+        finished += 1;
+    }
+    (finished, Step::Full)
+}
+
 impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
     pub(crate) fn new(source: S, stage: St, name: Arc<str>, gate: Gate, stats: Arc<LaneStats>, env: &Env) -> Self {
         Self {
@@ -45,7 +82,6 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
             unit: UnitCx::new(name, env.parts().max_in_flight),
             gate,
             stats,
-            held: None,
             in_hand: false,
             phase: Phase::Reading,
             turn: Turn::new(),
@@ -91,49 +127,36 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
             if this.gate.poll_open(cx).is_pending() {
                 break Poll::Pending;
             }
-            let item = match this.held.take() {
-                Some(item) => item,
-                None => match this.source.as_mut().poll_next(cx) {
-                    Poll::Ready(Some(item)) => item,
-                    Poll::Ready(None) => {
-                        *this.phase = Phase::Finishing;
-                        break Poll::Ready(Ok(()));
-                    }
-                    Poll::Pending => match this.stage.as_mut().idle(this.unit, cx) {
-                        Poll::Ready(Ok(())) => {
-                            this.unit.tracker().end_unit();
-                            continue;
-                        }
-                        Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
-                        // Woken also by a late failure.
-                        Poll::Pending => {
-                            if this.unit.tracker().watch(cx, true) {
-                                break Poll::Pending;
-                            }
-                            continue;
-                        }
-                    },
-                },
-            };
-            if !this.gate.is_open() {
-                *this.held = Some(item);
-                continue;
-            }
-            match this.stage.as_mut().start(item, this.unit, cx) {
-                Poll::Ready(Ok(())) => this.unit.tracker().end_unit(),
-                Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
-                Poll::Pending => {
+            let most = this.unit.tracker().room().min(u64::from(this.turn.left()));
+            let (begun, step) = run_batch(most, this.gate, this.source.as_mut(), this.stage.as_mut(), this.unit, cx);
+            handled += begun;
+            match step {
+                Step::Full => {}
+                Step::InHand => {
                     *this.in_hand = true;
                     break Poll::Pending;
                 }
+                Step::Failed(error) => break Poll::Ready(Err(error)),
+                Step::Ended => {
+                    *this.phase = Phase::Finishing;
+                    break Poll::Ready(Ok(()));
+                }
+                Step::Dry => match this.stage.as_mut().idle(this.unit, cx) {
+                    Poll::Ready(Ok(())) => this.unit.tracker().end_unit(),
+                    Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+                    // Woken also by a late failure.
+                    Poll::Pending if this.unit.tracker().watch(cx, true) => break Poll::Pending,
+                    Poll::Pending => {}
+                },
             }
-            handled += 1;
-            if this.turn.is_over() {
+            if this.turn.is_over(u32::try_from(begun).unwrap_or(u32::MAX)) {
                 cx.waker().wake_by_ref();
                 break Poll::Pending;
             }
         };
-        this.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        if !this.stage.hands_over() {
+            this.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        }
         polled
     }
 

@@ -4,6 +4,10 @@
 ///
 /// # Panics
 /// When the operating system refuses to make a runtime.
+///
+/// ```
+/// assert_eq!(slipstream::testing::block_on(async { 1 + 1 }), 2);
+/// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     #[expect(clippy::expect_used, reason = "documented; there is nothing to go on with")]
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -14,6 +18,18 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 ///
 /// # Panics
 /// When it does not hold within a minute.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+///
+/// # slipstream::testing::block_on(async {
+/// let done = Arc::new(AtomicBool::new(false));
+/// let other = Arc::clone(&done);
+/// std::thread::spawn(move || other.store(true, Relaxed));
+/// slipstream::testing::until(|| done.load(Relaxed)).await;
+/// # });
+/// ```
 #[track_caller]
 pub fn until(mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
     const LIMIT: std::time::Duration = std::time::Duration::from_mins(1);

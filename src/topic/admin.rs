@@ -7,6 +7,22 @@ use super::open::OpenTopic;
 use crate::error::Result;
 
 /// Creates, deletes and describes a topic; from [`Topic::admin`](super::Topic::admin).
+///
+/// ```
+/// use slipstream::Topic;
+/// use slipstream::topic::Memory;
+///
+/// # slipstream::testing::block_on(async {
+/// let _kept = Memory::named("admin");
+/// let words: Topic<String> = Topic::new("words").conf(&[("broker", "memory:admin")]);
+/// let admin = words.admin()?;
+/// admin.create(3).await?;
+/// let description = admin.describe().await?.expect("it was just created");
+/// assert_eq!(description.partitions, [(0, 0); 3]); // the oldest offset and the next one, of each
+/// admin.delete().await?;
+/// words.close().await
+/// # }).unwrap();
+/// ```
 pub struct Admin {
     name: Arc<str>,
     manage: Arc<dyn Manage>,

@@ -17,6 +17,14 @@ pub(crate) struct Broker {
     how: String,
 }
 
+impl Broker {
+    /// Whether both mean the same topics. Apps with ids or settings of their own may share a declaration as long as it
+    /// is the same cluster to all of them; a broker without a name belongs to one run.
+    pub(crate) fn is_same_place(&self, other: &Self) -> bool {
+        self.url == other.url && (self.url != "memory:" || self.how == other.how)
+    }
+}
+
 impl std::fmt::Display for Broker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.url)

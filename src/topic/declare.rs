@@ -192,6 +192,20 @@ impl<V, K> Topic<V, K> {
     ///
     /// # Cancel safety
     /// Dropped after the record was taken, it is still written; only the answer is lost.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    /// use slipstream::topic::Memory;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let _kept = Memory::named("send");
+    /// let words: Topic<String> = Topic::new("words").conf(&[("broker", "memory:send")]);
+    /// let first = words.send((String::from("key"), String::from("value"))).await?;
+    /// let second = words.send((String::from("key"), String::from("another"))).await?;
+    /// assert_eq!((second.partition, second.offset), (first.partition, first.offset + 1));
+    /// words.close().await
+    /// # }).unwrap();
+    /// ```
     pub async fn send<T: IntoRecord<V, K>>(&self, record: T) -> Result<Receipt> {
         let open = self.slot().open_or(|| OpenTopic::on_demand(self))?;
         let outgoing = sink::encode(self, &open.name, record.into_parts())?;
@@ -199,7 +213,7 @@ impl<V, K> Topic<V, K> {
             open.say_dry();
             return Ok(Receipt { partition: -1, offset: -1 });
         }
-        open.send(outgoing).await
+        open.send(outgoing, self.partitions).await
     }
 
     /// Closes what [`send`](Self::send) or [`admin`](Self::admin) opened outside an app; what was written is flushed.
@@ -216,12 +230,48 @@ impl<V, K> Topic<V, K> {
     /// # Errors
     /// [`Kind::Seek`](crate::Kind::Seek) when a target is outside the log; [`Kind::Closed`](crate::Kind::Closed) when no
     /// running app reads the topic.
+    ///
+    /// ```
+    /// use slipstream::Kind;
+    /// use slipstream::prelude::*;
+    /// use slipstream::topic::SeekTo;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let numbers: Topic<u32> = Topic::named("numbers");
+    /// assert_eq!(numbers.seek(SeekTo::End).await.unwrap_err().kind(), Kind::Closed); // nobody reads it
+    ///
+    /// let run = App::new()
+    ///     .conf(Conf::isolated().with("broker", "memory:"))
+    ///     .handle(stream::iter(0..3), |n: u32| n, numbers.clone())
+    ///     .handle(numbers.clone(), |n: u32| n, print)
+    ///     .run();
+    /// let handle = run.handle();
+    /// let again = async move |_stop| {
+    ///     slipstream::testing::until(|| handle.stats().handled("numbers") == 3).await;
+    ///     numbers.seek(SeekTo::Beginning).await?;
+    ///     slipstream::testing::until(|| handle.stats().handled("numbers") == 6).await;
+    ///     Ok(handle.trigger())
+    /// };
+    /// run.beside(again).await
+    /// # }).unwrap();
+    /// ```
     pub async fn seek(&self, to: SeekTo) -> Result<()> {
         self.slot().seek(self.name(), to).await
     }
 
     /// Pauses reading: what is in hand is finished, nothing more is begun, in this and later assignments, until
     /// [`resume`](Self::resume). The group membership is kept and nothing is lost.
+    ///
+    /// ```
+    /// use slipstream::Topic;
+    ///
+    /// static WORDS: Topic<String> = Topic::new("words");
+    ///
+    /// WORDS.pause();
+    /// assert_eq!(WORDS.gate().reasons(), ["user"]);
+    /// WORDS.resume();
+    /// assert!(WORDS.gate().is_open());
+    /// ```
     pub fn pause(&self) {
         self.gate().pause("user");
     }

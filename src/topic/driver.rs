@@ -65,6 +65,14 @@ pub(crate) const EVENTS_MAX: usize = 64;
 pub(crate) type EventSender = mpsc::Sender<Event>;
 
 /// Where reading begins where a group has no position.
+///
+/// ```
+/// use slipstream::Topic;
+/// use slipstream::topic::{OutOfRange, Start};
+///
+/// static NEWS: Topic<String> = Topic::new("news").start(Start::Latest).out_of_range(OutOfRange::Latest);
+/// # assert_eq!(NEWS.name(), "news");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub enum Start {
     /// The oldest record that the log has.
@@ -97,8 +105,8 @@ pub enum SeekTo {
     End,
     /// This offset, in each partition.
     Offset(i64),
-    /// The first record whose timestamp is not before this, in milliseconds since 1970-01-01 UTC; the end where there
-    /// is none.
+    /// The first record whose timestamp is not before this, in milliseconds since 1970-01-01 UTC and not negative; the
+    /// end where there is none.
     Time(i64),
 }
 

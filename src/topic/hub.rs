@@ -204,9 +204,12 @@ impl Session {
                 drop(assignments);
             }
             Event::Assigned(assignments) => {
+                let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
                 for assignment in assignments {
                     self.assign(assignment).await?;
                 }
+                // A seek moves what was assigned next, once: a partition that comes back later goes on where it was.
+                self.pending_seeks.retain(|topic, _| !topics.contains(topic));
                 // A start that was just resolved is committed at once.
                 self.commit().await;
             }
@@ -229,7 +232,7 @@ impl Session {
         let partition = assignment.feed.partition;
         if let Some(to) = self.pending_seeks.get(&topic).copied() {
             let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
+            assignment = self.begin_at(Arc::clone(&topic), partition, offset).await?;
         }
         let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
         if strict && assignment.committed.is_none() {
@@ -338,11 +341,26 @@ impl Session {
             let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
             let key = (Arc::clone(&topic), partition);
             drain(vec![(key, lane)], self.revoke_timeout).await;
-            let assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
-            self.store(vec![Position { topic, partition, next: offset }]).await?;
-            self.start_lane(&assignment);
+            match self.begin_at(Arc::clone(&topic), partition, offset).await {
+                Ok(assignment) => self.start_lane(&assignment),
+                Err(error) => {
+                    // Its lane has ended and nothing would read it: better no run than one that sits idle.
+                    let place = format!("{topic}[{partition}]");
+                    self.env.fail(Error::new(Kind::Seek, format!("the seek failed half-way: {error}")).at(place));
+                    return Err(error);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Has a partition read from `offset` on, and commits that. What was committed before no longer counts: a replay
+    /// that ends where the group once was is to be committed again.
+    async fn begin_at(&mut self, topic: Arc<str>, partition: i32, offset: i64) -> Result<Assignment> {
+        let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
+        self.store(vec![Position { topic, partition, next: offset }]).await?;
+        assignment.committed = Some(offset);
+        Ok(assignment)
     }
 
     /// Assigned, work at hand, not paused, no progress: said once, and seen in `health()`.

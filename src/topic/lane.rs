@@ -132,7 +132,9 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         self.turn.begin();
         let mut handled = 0;
         let polled = self.poll_records(stopping, &mut handled, cx);
-        self.control.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        if !self.stage.hands_over() {
+            self.control.stats.handled.fetch_add(handled, Ordering::Relaxed);
+        }
         self.publish();
         ready!(polled)?;
         self.poll_drain(cx)
@@ -166,7 +168,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             } else if !ready!(self.poll_more(cx))? {
                 return Poll::Ready(Ok(()));
             }
-            if self.turn.is_over() {
+            if self.turn.is_over(1) {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -12,7 +13,7 @@ use super::driver::{Ack, Backend, Outgoing, Receipt, SeekTo, Writer};
 use super::hub::SeekRequest;
 use crate::conf::{Conf, TopicSettings};
 use crate::error::{Error, Kind, Result};
-use crate::flow::{Env, Gate};
+use crate::flow::{Env, Gate, WakerSet};
 
 /// How long `close` outside an app waits for what was written.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,6 +30,9 @@ pub(crate) struct OpenTopic {
     opener: String,
     seeks: Mutex<Option<mpsc::Sender<SeekRequest>>>,
     said_dry: AtomicBool,
+    /// Whether the topic is known to exist, so that it can be written.
+    exists: AtomicBool,
+    waiting: WakerSet,
 }
 
 impl OpenTopic {
@@ -54,8 +58,9 @@ impl OpenTopic {
 
     fn make(settings: TopicSettings, broker: Broker, backend: Arc<dyn Backend>, opener: String) -> Arc<Self> {
         let name = Arc::from(settings.name());
-        let (seeks, said_dry) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(Self { name, settings, backend, broker, opener, seeks, said_dry })
+        let (seeks, said_dry, exists) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
+        let waiting = WakerSet::default();
+        Arc::new(Self { name, settings, backend, broker, opener, seeks, said_dry, exists, waiting })
     }
 
     pub(crate) fn writer(&self) -> Result<Arc<dyn Writer>> {
@@ -72,9 +77,35 @@ impl OpenTopic {
         }
     }
 
+    /// Finds the topic, or creates it with `partitions`.
+    pub(crate) async fn prepare(&self, partitions: Option<u32>) -> Result<()> {
+        let partitions = partitions.or(self.settings.partitions());
+        self.writer()?.prepare(Arc::clone(&self.name), partitions).await?;
+        self.exists.store(true, Ordering::Release);
+        self.waiting.wake_all();
+        Ok(())
+    }
+
+    /// Whether a value waits for the topic to exist.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiting.is_waiting()
+    }
+
+    /// Ready when the topic can be written.
+    pub(crate) fn poll_exists(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.exists.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        self.waiting.register(cx);
+        if self.exists.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     /// Writes one record and waits for its acknowledgement.
-    pub(crate) async fn send(&self, record: Outgoing) -> Result<Receipt> {
+    pub(crate) async fn send(&self, record: Outgoing, partitions: Option<u32>) -> Result<Receipt> {
         let writer = self.writer()?;
+        if !self.exists.load(Ordering::Acquire) {
+            self.prepare(partitions).await?;
+        }
         let (reply, answer) = oneshot::channel();
         let mut waiting = Some((record, Ack::Reply(reply)));
         std::future::poll_fn(|cx| super::sink::poll_write(&*writer, &mut waiting, cx)).await?;
@@ -113,7 +144,7 @@ impl Slot {
         inner.by_apps.retain(|weak| weak.strong_count() > 0);
         let others = inner.by_apps.iter().filter_map(Weak::upgrade).chain(inner.on_demand.clone());
         for other in others {
-            if other.broker != open.broker {
+            if !other.broker.is_same_place(&open.broker) {
                 let message = format!(
                     "{} opens it on {}, but {} has it open on {}",
                     open.opener, open.broker, other.opener, other.broker

@@ -13,7 +13,7 @@ pub struct Parts<V, K> {
     pub value: V,
     /// Its headers.
     pub headers: Headers,
-    /// When it was made, in milliseconds since 1970-01-01 UTC; `None`: now.
+    /// When it was made, in milliseconds since 1970-01-01 UTC; `None` or 0: now.
     pub timestamp: Option<i64>,
 }
 

@@ -10,7 +10,7 @@ use super::driver::{Ack, Outgoing, Refused, Writer};
 use super::open::OpenTopic;
 use super::record::{IntoRecord, Parts, transpose};
 use crate::error::{BoxError, Error, Kind, Result};
-use crate::flow::UnitCx;
+use crate::flow::{Env, UnitCx};
 use crate::sink::{IntoSink, Sink, SinkBinding};
 
 /// A topic as a sink of one lane.
@@ -28,7 +28,8 @@ pub(crate) fn encode<V, K>(topic: &Topic<V, K>, name: &Arc<str>, parts: Parts<V,
     };
     let key = transpose(parts.key.map(|key| topic.key.encode_nullable(&key))).map_err(|error| fail("key", error))?;
     let value = topic.value.encode_nullable(&parts.value).map_err(|error| fail("value", error))?;
-    let (headers, timestamp) = (parts.headers, parts.timestamp);
+    // Kafka's client takes 0 for "now"; taken so here, it is the same on every broker.
+    let (headers, timestamp) = (parts.headers, parts.timestamp.filter(|millis| *millis != 0));
     Ok(Outgoing { topic: Arc::clone(name), partition: None, key, value, headers, timestamp })
 }
 
@@ -76,6 +77,9 @@ where
             }
             this.waiting = Some((record, Ack::Unit(unit.guard())));
         }
+        if this.waiting.is_some() {
+            ready!(this.open.poll_exists(cx));
+        }
         poll_write(&*this.writer, &mut this.waiting, cx).map_err(Into::into)
     }
 
@@ -100,8 +104,9 @@ where
         let env = binding.env();
         let open = OpenTopic::in_app(&self, env)?;
         let writer = open.writer()?;
-        let partitions = self.partitions.or(open.settings.partitions());
-        prepare(&open, &writer, partitions, env);
+        if !self.dry {
+            prepare(&open, &writer, self.partitions, env);
+        }
         Ok(TopicSink { topic: self, open, writer, waiting: None })
     }
 }
@@ -117,35 +122,40 @@ where
     }
 }
 
-/// Creates the topic if that was asked for, and flushes the writer when the run ends.
-fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u32>, env: &crate::flow::Env) {
-    let (writer, name, for_task) = (Arc::clone(writer), Arc::clone(&open.name), env.clone());
-    let flush = Arc::clone(&writer);
-    let limit = env.parts().revoke_timeout;
+/// How often a topic that is missing is looked for.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Finds the topic, or creates it if that was asked for: values wait until it exists, and `health()` says so. Flushes
+/// the writer when the run ends.
+fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u32>, env: &Env) {
+    let (flush, limit) = (Arc::clone(writer), env.parts().revoke_timeout);
     env.on_close(0, move || Box::pin(async move { flush.flush(limit).await }));
-    env.tasks().spawn(async move {
-        let stop = for_task.stop().clone();
-        if let Some(Err(error)) = stop.run_until_cancelled(prepare_patiently(&*writer, &name, partitions)).await {
-            for_task.fail(error);
+    let (open, env) = (Arc::clone(open), env.clone());
+    env.clone().tasks().spawn(async move {
+        let who = format!("topic {}", open.name);
+        let found = async {
+            while let Err(error) = open.prepare(partitions).await {
+                if !error.is_retryable() {
+                    return env.fail(error);
+                }
+                tracing::debug!("{}", error.report());
+                env.set_notice(&who, Some(format!("waits to be written: {error}")));
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            env.set_notice(&who, None);
+        };
+        // At the end of a run only values that wait are a reason to go on looking.
+        let needless = async {
+            env.stop().cancelled().await;
+            while open.is_waited_for() {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = found => {}
+            () = env.kill().cancelled() => {}
+            () = needless => {}
         }
     });
-}
-
-/// Between two tries while the broker is away.
-const PREPARE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A broker that cannot be reached yet is waited for, as it is when it goes away later; what it refuses is an error.
-async fn prepare_patiently(writer: &dyn Writer, name: &Arc<str>, partitions: Option<u32>) -> Result<()> {
-    let mut said = false;
-    loop {
-        match writer.prepare(Arc::clone(name), partitions).await {
-            Err(error) if error.is_retryable() && matches!(error.kind(), Kind::Broker | Kind::Timeout) => {
-                if !std::mem::replace(&mut said, true) {
-                    tracing::warn!(topic = %name, "the topic cannot be looked up yet, trying again: {}", error.report());
-                }
-                tokio::time::sleep(PREPARE_INTERVAL).await;
-            }
-            result => return result,
-        }
-    }
 }

@@ -83,7 +83,8 @@ where
             stages,
             options,
             budget: Arc::new(Budget::new(env.parts().max_in_flight_bytes)),
-            stats: env.add_source(&open.name, self.gate().clone()),
+            // The name that the program knows, whatever the broker calls it.
+            stats: env.add_source(&Arc::from(self.name()), self.gate().clone()),
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };

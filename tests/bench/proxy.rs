@@ -32,7 +32,13 @@ fn linked(name: &str, runtime: fn() -> Runtime) -> Row {
         let proxy: Proxy<u64> = Proxy::named("bench").capacity(CAPACITY);
         let app = App::new()
             .handle(stream::iter(0..count), |n: u64| n + 1, proxy.clone())
-            .handle(proxy, |n: u64| n + 1, |n: u64| drop(black_box(n)))
+            .handle(
+                proxy,
+                |n: u64| n + 1,
+                |n: u64| {
+                    black_box(n);
+                },
+            )
             .conf(conf());
         let runtime = runtime();
         timed(|| runtime.block_on(app.run().into_future()).unwrap())

@@ -48,7 +48,11 @@ fn with_threads(threads: u64, count: u64) -> Duration {
     timed(|| {
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| (0..count / threads).for_each(|n| drop(black_box(work(n)))));
+                scope.spawn(|| {
+                    (0..count / threads).for_each(|n| {
+                        black_box(work(n));
+                    })
+                });
             }
         });
     })

@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod caches;
+mod conformance;
 mod engine;
+mod handle;
+mod preludes;
 mod scenarios;
 mod topics;

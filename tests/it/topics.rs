@@ -66,7 +66,6 @@ async fn a_stream_goes_through_a_topic_into_a_handler_and_is_committed() -> Resu
         .conf(conf())
         .run();
     let handle = run.handle();
-    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init();
     let task = tokio::spawn(run.into_future());
     until(|| handle.stats().handled("words") == 100).await;
     handle.trigger();
@@ -80,7 +79,6 @@ async fn a_stream_goes_through_a_topic_into_a_handler_and_is_committed() -> Resu
     let (again, sink) = collect::<String>();
     let run = App::new().handle(words.clone(), |word: String| word, sink).conf(conf()).run();
     let handle = run.handle();
-    let _ = tracing_subscriber::fmt().with_env_filter("debug").try_init();
     let task = tokio::spawn(run.into_future());
     until(|| handle.health().sources.iter().any(|source| source.lanes.len() == 4)).await;
     words.send((String::from("k"), String::from("one more"))).await?;

@@ -18,6 +18,19 @@ fn every_mistake_is_reported_on_the_words_of_the_user() {
     }
 }
 
+/// A message that stands on the attribute as a whole, or that comes twice, is a message about our code.
+#[test]
+fn every_mistake_is_reported_once_and_not_on_the_attribute() {
+    for case in cases() {
+        let message = fs::read_to_string(case.with_extension("stderr")).unwrap_or_default();
+        let errors = message.lines().filter(|line| line.starts_with("error")).count();
+        assert_eq!(errors, 1, "{}:\n{message}", case.display());
+        let marked = message.lines().skip_while(|line| !line.contains(" | #[handle")).nth(1).unwrap_or_default();
+        let whole = marked.trim_start_matches([' ', '|']).starts_with('^') && marked.contains("| ^");
+        assert!(!whole, "{}:\n{message}", case.display());
+    }
+}
+
 /// The cases by name, as paths from this crate's folder, which is where trybuild starts from.
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");

@@ -16,6 +16,17 @@ impl<K: Key, V: 'static> Cache<K, V> {
     /// # Errors
     /// [`Kind::Decode`] when the codec does not understand the value, [`Kind::Corrupt`] naming the damaged file,
     /// [`Kind::Closed`], [`Kind::Store`]; on first use also those of [`open_in`](Self::open_in).
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<String, u32> = Cache::named("got");
+    /// # cache.open_in(dir.path())?;
+    /// assert_eq!(cache.get("key")?, None);
+    /// cache.put("key", 1)?;
+    /// assert_eq!(cache.get("key")?, Some(1));
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsKey<K>) -> Result<Option<V>> {
         let row = keys::with_bytes(&key, |key| self.with_place(|place| place.get(key)))?;
         row.map(|row| self.decode(row)).transpose()
@@ -70,6 +81,17 @@ impl<K: Key, V: 'static> Cache<K, V> {
     /// # Errors
     /// [`Kind::Encode`], [`Kind::DiskFull`] (worth another try when there is space), [`Kind::Unsupported`] for one
     /// that is read-only, [`Kind::Closed`], [`Kind::Store`]; on first use also those of [`open_in`](Self::open_in).
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<(String, i64), f64> = Cache::named("written");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(("JFK", 7), 1.5)?;
+    /// cache.put(("JFK".to_owned(), 7), 2.5)?; // the same row
+    /// assert_eq!(cache.get(("JFK", 7))?, Some(2.5));
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn put(&self, key: impl AsKey<K>, value: impl std::borrow::Borrow<V>) -> Result<()> {
         let value = self.encode(value.borrow())?;
         keys::with_bytes(&key, |key| self.with_place(|place| place.put(key, &value)))
@@ -79,6 +101,18 @@ impl<K: Key, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// As [`put`](Self::put), without [`Kind::Encode`].
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, String> = Cache::named("deleted");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(1, "one".to_owned())?;
+    /// cache.delete(1)?;
+    /// cache.delete(2)?; // none is fine
+    /// assert!(!cache.contains(1)?);
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsKey<K>) -> Result<()> {
         keys::with_bytes(&key, |key| self.with_place(|place| place.delete(key)))
     }
@@ -91,6 +125,19 @@ impl<K: Key, V: 'static> Cache<K, V> {
     /// # Errors
     /// Those of [`get`](Self::get) and [`put`](Self::put); [`Kind::Locked`], worth another try, while a transaction
     /// holds the key.
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<String, u32> = Cache::named("updated");
+    /// # cache.open_in(dir.path())?;
+    /// let count = |n: Option<u32>| Some(n.unwrap_or(0) + 1);
+    /// assert_eq!(cache.update("word", count)?, Some(1));
+    /// assert_eq!(cache.update("word", count)?, Some(2));
+    /// assert_eq!(cache.update("word", |_| None)?, None); // deletes
+    /// assert!(!cache.contains("word")?);
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn update(&self, key: impl AsKey<K>, mut change: impl FnMut(Option<V>) -> Option<V>) -> Result<Option<V>> {
         let key = keys::encode(key);
         for _ in 0..MAX_UPDATE_ATTEMPTS {

@@ -23,6 +23,22 @@ impl<K: 'static, V: 'static> Cache<K, V> {
     ///
     /// # Cancel safety
     /// Dropped half-way, it may be open or not.
+    ///
+    /// ```standalone_crate
+    /// use slipstream::{Cache, Conf};
+    ///
+    /// static SEEN: Cache<String, u64> = Cache::new("seen");
+    ///
+    /// #[tokio::main]
+    /// async fn main() -> slipstream::Result<()> {
+    ///     # let dir = tempfile::tempdir()?;
+    ///     # let state = dir.path().display().to_string();
+    ///     Conf::set("state.dir", state)?;
+    ///     SEEN.open().await?;
+    ///     SEEN.put("swift", 1)?;
+    ///     SEEN.close()
+    /// }
+    /// ```
     pub async fn open(&self) -> Result<()> {
         let cache = self.clone();
         blocking(move || cache.open_in(cache.default_dir()?)).await
@@ -70,6 +86,19 @@ impl<K: 'static, V: 'static> Cache<K, V> {
     ///
     /// # Cancel safety
     /// Dropped half-way, it goes on in the background.
+    ///
+    /// ```
+    /// # slipstream::testing::block_on(async {
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("compacted");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(1, 1)?;
+    /// cache.compact().await?;
+    /// assert_eq!(cache.live_files()?.len(), 1);
+    /// # Ok::<(), slipstream::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub async fn compact(&self) -> Result<()> {
         let (open, family) = (self.opened()?, self.family.clone());
         blocking(move || {
@@ -153,6 +182,16 @@ impl<K, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Kind::Closed`]; on first use also those of [`open_in`](Self::open_in).
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("raw");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(1, 1)?;
+    /// assert_eq!(cache.raw()?.latest_sequence_number(), cache.latest_sequence_number()?);
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn raw(&self) -> Result<Raw> {
         self.opened().map(Raw)
     }
@@ -162,6 +201,19 @@ impl<K, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Kind::Unsupported`] for any other, [`Kind::Corrupt`], [`Kind::Closed`], [`Kind::Store`].
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("followed");
+    /// # cache.open_in(dir.path())?;
+    /// let follower: Cache<u32, u32> = Cache::named("followed").secondary();
+    /// follower.open_in(dir.path())?;
+    /// cache.put(1, 10)?;
+    /// follower.catch_up()?;
+    /// assert_eq!(follower.get(1)?, Some(10));
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn catch_up(&self) -> Result<()> {
         if self.settings.access != Access::Secondary {
             return Err(Error::new(Kind::Unsupported, "only a secondary can catch up").at(self.label()));
@@ -227,6 +279,19 @@ impl<K, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Kind::AlreadyOpen`] while it is open, [`Kind::Locked`], [`Kind::Corrupt`], [`Kind::Store`].
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("repaired");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(1, 10)?;
+    /// cache.close()?;
+    /// cache.repair_in(dir.path())?;
+    /// cache.open_in(dir.path())?;
+    /// assert_eq!(cache.get(1)?, Some(10));
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn repair_in(&self, dir: impl AsRef<Path>) -> Result<()> {
         let dir = self.closed_dir(dir.as_ref())?;
         let path = db_dir(&dir);
@@ -238,6 +303,19 @@ impl<K, V: 'static> Cache<K, V> {
     /// # Errors
     /// [`Kind::AlreadyOpen`] while it is open, [`Kind::Locked`] when another process holds it, [`Kind::Io`],
     /// [`Kind::Store`].
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("destroyed");
+    /// # cache.open_in(dir.path())?;
+    /// cache.put(1, 10)?;
+    /// cache.close()?;
+    /// cache.destroy_in(dir.path())?;
+    /// cache.open_in(dir.path())?;
+    /// assert_eq!(cache.get(1)?, None);
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn destroy_in(&self, dir: impl AsRef<Path>) -> Result<()> {
         let dir = self.closed_dir(dir.as_ref())?;
         let path = db_dir(&dir);

@@ -73,6 +73,29 @@ impl<K: Key + Send + 'static, V: Send + 'static> Cache<K, V> {
     ///
     /// # Cancel safety
     /// Dropped half-way, the value may be stored and the change not published.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let conf = Conf::isolated().with("state.dir", dir.path().display().to_string());
+    /// let prices: Cache<String, f64> = Cache::named("prices").external();
+    /// let run = App::new()
+    ///     .conf(conf)
+    ///     .handle(prices.clone(), |(name, price): (String, Option<f64>)| format!("{name}: {price:?}"), print)
+    ///     .run();
+    /// let handle = run.handle();
+    /// let change = async move |_stop| {
+    ///     prices.send("tea".to_owned(), 2.5).await?;
+    ///     assert_eq!(prices.get("tea")?, Some(2.5));
+    ///     prices.send("tea".to_owned(), None).await?; // deletes
+    ///     assert_eq!(prices.get("tea")?, None);
+    ///     Ok(handle.trigger())
+    /// };
+    /// run.beside(change).await
+    /// # }).unwrap();
+    /// ```
     pub async fn send(&self, key: K, value: impl Into<Option<V>>) -> Result<()> {
         let value = value.into();
         if let WriteOutcome::Stalled = self.write_now(&key, value.as_ref())? {

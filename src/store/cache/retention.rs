@@ -10,6 +10,16 @@ use crate::error::{Error, Kind, Result};
 const DEFAULT_WINDOW_BYTES: u64 = 25 * 1024 * 1024;
 
 /// What a [`Cache`](super::Cache) may drop, and when.
+///
+/// ```
+/// use std::time::Duration;
+/// use slipstream::{Cache, Retention};
+///
+/// static RECENT: Cache<String, u32> = Cache::new("recent").retention(Retention::Fifo { bytes: 1 << 30 });
+/// static SESSIONS: Cache<u64, String> = Cache::new("sessions").retention(Retention::Ttl(Duration::from_secs(3600)));
+/// static STATE: Cache<u64, u64> = Cache::new("state").retention(Retention::Keep);
+/// # assert_eq!((RECENT.name(), SESSIONS.name(), STATE.name()), ("recent", "sessions", "state"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Retention {

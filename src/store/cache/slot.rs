@@ -162,6 +162,18 @@ impl<K, V: 'static> Cache<K, V> {
     ///
     /// # Errors
     /// [`Kind::Closed`] when it is closed already.
+    ///
+    /// ```
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<u32, u32> = Cache::named("closed");
+    /// # cache.open_in(dir.path())?;
+    /// assert!(cache.is_open());
+    /// assert!(cache.path()?.ends_with("closed"));
+    /// cache.close()?;
+    /// assert_eq!(cache.get(1).unwrap_err().kind(), slipstream::Kind::Closed);
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
         match std::mem::replace(&mut *self.slot().write(), State::Closed) {
             State::Closed => Err(closed(&self.label())),

@@ -60,6 +60,22 @@ impl<K: Key, V: 'static> Cache<K, V> {
 
     /// Locks several keys, always in their sorted order, so that two such transactions never wait for each other.
     /// Otherwise as [`transaction`](Self::transaction).
+    ///
+    /// ```
+    /// # slipstream::testing::block_on(async {
+    /// # use slipstream::Cache;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let cache: Cache<String, i64> = Cache::named("accounts");
+    /// # cache.open_in(dir.path())?;
+    /// let mut rows = cache.transaction_over(["ada", "bob"]).await?;
+    /// rows.put("ada", -3)?;
+    /// rows.put("bob", 3)?;
+    /// assert_eq!(cache.get("ada")?, None); // nobody else sees it yet
+    /// rows.commit()?;
+    /// assert_eq!(cache.get("bob")?, Some(3));
+    /// # Ok::<(), slipstream::Error>(())
+    /// # }).unwrap();
+    /// ```
     pub fn transaction_over<Q: AsKey<K>>(&self, keys: impl IntoIterator<Item = Q>) -> TransactionBuilder<K, V> {
         let mut keys: Vec<_> = keys.into_iter().map(keys::encode).collect();
         keys.sort_unstable();

@@ -51,6 +51,10 @@ pub(super) fn log(level: RDKafkaLogLevel, facility: &str, text: &str) {
         RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error => {
             tracing::error!(target: "librdkafka", facility, "{text}");
         }
+        // What it does about by itself, as while a new cluster's coordinator loads, is nothing to warn of.
+        RDKafkaLogLevel::Warning if text.ends_with(": retrying") => {
+            tracing::info!(target: "librdkafka", facility, "{text}");
+        }
         RDKafkaLogLevel::Warning => tracing::warn!(target: "librdkafka", facility, "{text}"),
         RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(target: "librdkafka", facility, "{text}"),
         RDKafkaLogLevel::Debug => tracing::debug!(target: "librdkafka", facility, "{text}"),

@@ -1,13 +1,13 @@
 //! Management of topics.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication, TopicResult};
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 
 use super::KafkaBackend;
 use super::client::{self, Quiet};
@@ -18,6 +18,10 @@ use crate::topic::driver::{Manage, TopicDescription};
 
 /// How long the broker may take to create or delete a topic.
 const ADMIN_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a topic that was created a moment ago may be without leaders before that is an error.
+const LEADERLESS_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two looks at such a topic.
+const LEADERLESS_INTERVAL: Duration = Duration::from_millis(50);
 /// The replication that the broker has as its default.
 const BROKER_DEFAULT: i32 = -1;
 
@@ -121,12 +125,30 @@ impl Manage for KafkaManage {
     fn describe(&self, topic: Arc<str>) -> BoxFuture<'static, Result<Option<TopicDescription>>> {
         let lookup = Arc::clone(&self.lookup);
         let describe = move |lookup: &Lookup| {
-            let Some(count) = lookup.partitions(&topic)? else { return Ok(None) };
-            let places: Vec<_> = (0..count).map(|partition| (Arc::clone(&topic), partition)).collect();
-            let bounds = lookup.bounds(&places)?;
-            let partitions = bounds.iter().map(|bounds| (bounds.low, bounds.high)).collect();
-            Ok(Some(TopicDescription { name: topic.to_string(), partitions }))
+            let began = Instant::now();
+            loop {
+                match describe(lookup, &topic) {
+                    Err(error) if is_settling(&error) && began.elapsed() < LEADERLESS_TIMEOUT => {
+                        std::thread::sleep(LEADERLESS_INTERVAL);
+                    }
+                    described => return described,
+                }
+            }
         };
         async move { lookup::blocking(&lookup, "cannot describe the topic", describe).await }.boxed()
     }
+}
+
+fn describe(lookup: &Lookup, topic: &Arc<str>) -> KafkaResult<Option<TopicDescription>> {
+    let Some(count) = lookup.partitions(topic)? else { return Ok(None) };
+    let places: Vec<_> = (0..count).map(|partition| (Arc::clone(topic), partition)).collect();
+    let bounds = lookup.bounds(&places)?;
+    let partitions = bounds.iter().map(|bounds| (bounds.low, bounds.high)).collect();
+    Ok(Some(TopicDescription { name: topic.to_string(), partitions }))
+}
+
+/// The broker answers "created" before all leaders know that they are.
+fn is_settling(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{LeaderNotAvailable, NotLeaderForPartition};
+    matches!(client::code_of(error), Some(LeaderNotAvailable | NotLeaderForPartition))
 }

@@ -112,12 +112,16 @@ impl Watch {
         let mut text = format!("waits for the topic `{}`, which does not exist", wanted.name);
         if let Some(partitions) = wanted.partitions {
             match self.admin.create(&wanted.name, partitions).await {
-                Ok(()) => tracing::info!(topic = &*wanted.name, partitions, "topic created"),
+                Ok(()) => {
+                    tracing::info!(topic = &*wanted.name, partitions, "topic created");
+                    // Looked for again soon; there is nothing to warn of.
+                    seen.missing.insert(Arc::clone(&wanted.name));
+                    return;
+                }
                 Err(error) => text = format!("cannot create the topic `{}`: {error}", wanted.name),
             }
         }
         if seen.missing.insert(Arc::clone(&wanted.name)) {
-            tracing::warn!("{text}");
             self.tell(Some(&wanted.name), Some(text)).await;
         }
     }
@@ -128,9 +132,7 @@ impl Watch {
             return;
         }
         seen.broker_told = trouble.is_some();
-        if let Some(text) = &trouble {
-            tracing::warn!("{text}");
-        } else {
+        if trouble.is_none() {
             tracing::info!("the broker answers again");
         }
         self.tell(None, trouble).await;

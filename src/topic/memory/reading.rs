@@ -206,6 +206,11 @@ impl State {
         match to {
             SeekTo::Beginning => Ok(log.start()),
             SeekTo::End => Ok(log.end()),
+            // As on Kafka, where a negative time means something else.
+            SeekTo::Time(millis) if millis < 0 => {
+                let message = format!("{millis} ms is before 1970");
+                Err(Error::new(Kind::Seek, message).at(format!("{}[{}]", tp.0, tp.1)))
+            }
             SeekTo::Time(millis) => Ok(log.at_time(millis)),
             SeekTo::Offset(offset) if log.covers(offset) => Ok(offset),
             SeekTo::Offset(offset) => {

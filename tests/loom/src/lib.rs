@@ -30,6 +30,11 @@ mod primitives {
 
     pub(super) use loom::sync::Mutex;
     pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+
+    /// The model knows nothing of processors: always a fence.
+    pub(super) fn fence_after_rmw() {
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// A ring of its own for each execution.

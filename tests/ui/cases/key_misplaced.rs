@@ -1,0 +1,14 @@
+//! `key` without lanes to choose from.
+
+use slipstream::prelude::*;
+
+fn numbers() -> impl Stream<Item = u32> {
+    stream::iter([1, 2])
+}
+
+#[handle(numbers(), key = |n| *n, sink = [print])]
+fn label(n: u32) -> u32 {
+    n
+}
+
+fn main() {}

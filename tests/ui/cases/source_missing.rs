@@ -1,0 +1,14 @@
+//! No source.
+
+use slipstream::prelude::*;
+
+fn numbers() -> impl Stream<Item = u32> {
+    stream::iter([1, 2])
+}
+
+#[handle(sink = [print])]
+fn label(n: u32) -> u32 {
+    n
+}
+
+fn main() {}
