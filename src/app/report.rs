@@ -67,7 +67,7 @@ pub struct SourceHealth {
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct LaneHealth {
-    /// The partition; 0 where the source has none, -1 for one of several lanes of a source.
+    /// The partition; 0 where the source has none.
     pub partition: i32,
     /// Offset of the first message that is not done; `None` where the source has no offsets, or before the first.
     pub position: Option<i64>,
@@ -135,7 +135,8 @@ fn source_health(source: &SourceStats) -> SourceHealth {
         name: source.name.to_string(),
         paused_by: source.gate.reasons(),
         notice: source.notice(),
-        lanes: source.lanes().iter().map(|lane| lane_health(lane)).collect(),
+        // Lanes behind a partition's lane have no position of their own.
+        lanes: source.lanes().iter().filter(|lane| lane.partition >= 0).map(|lane| lane_health(lane)).collect(),
     }
 }
 
