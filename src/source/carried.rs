@@ -100,17 +100,16 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             ready!(self.gate.poll_open(cx));
             let Some(next) = self.batch.pop_front() else {
                 match self.queue.poll_take(&mut self.batch, cx) {
-                    Poll::Ready(true) => continue,
+                    Poll::Ready(true) => {
+                        self.skip_if_ended();
+                        continue;
+                    }
                     Poll::Ready(false) => return Poll::Ready(Ok(())),
                     Poll::Pending => ready!(self.stage.as_mut().idle(&mut self.unit, cx))?,
                 }
                 self.unit.tracker().end_unit();
                 continue;
             };
-            if self.stage.has_ended() {
-                next.guard.ok();
-                continue;
-            }
             self.unit.set_place(next.partition, next.offset);
             self.unit.carry(next.guard);
             self.in_hand = true;
@@ -122,6 +121,13 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// A pipe that has ended takes nothing: what comes is done. One that ends within a batch lets the rest pass.
+    fn skip_if_ended(&mut self) {
+        if self.stage.has_ended() {
+            self.batch.drain(..).for_each(|carried| carried.guard.ok());
+        }
     }
 
     fn put_down(&mut self, handled: &mut u64) {

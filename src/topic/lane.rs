@@ -151,7 +151,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             if let Some(error) = self.unit.tracker().take_failure() {
                 return Poll::Ready(Err(error));
             }
-            if stopping || self.stage.has_ended() {
+            if stopping {
                 return Poll::Ready(Ok(()));
             }
             if !self.has_room() {
@@ -177,6 +177,9 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
 
     /// Waits for records; false when there will be none.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        if self.stage.has_ended() {
+            return Poll::Ready(Ok(false));
+        }
         if let Poll::Ready(open) = self.feed.queue.poll_take(&mut self.batch, cx) {
             return Poll::Ready(Ok(open));
         }
