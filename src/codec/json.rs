@@ -7,13 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::ser::Formatter;
 
-use super::{Codec, failed, finite};
+use super::{Codec, failed, finite, small};
 use crate::error::Result;
 
 const NAME: &str = "JSON";
-/// Most values fit, so that most need one allocation.
-const USUAL_BYTES: usize = 128;
-
 /// Compact JSON in UTF-8, for every serde type.
 ///
 /// - No spaces, fields in the order of the struct, text outside ASCII stays as it is.
@@ -58,15 +55,16 @@ impl<V: Serialize + DeserializeOwned> Codec<V> for Json {
 }
 
 pub(super) fn to_bytes<V: Serialize>(value: &V) -> Result<Bytes> {
-    let mut out = Vec::with_capacity(USUAL_BYTES);
-    let mut nulls = Nulls { seen: false };
-    let mut serializer = serde_json::Serializer::with_formatter(&mut out, &mut nulls);
-    value.serialize(&mut serializer).map_err(|cause| failed::encoding::<V>(NAME, cause))?;
-    if nulls.seen {
-        // Each of them is either a real null or a float that JSON cannot write: only then is a second look needed.
-        finite::check(value).map_err(|cause| failed::encoding::<V>(NAME, cause))?;
-    }
-    Ok(out.into())
+    small::written(|out| {
+        let mut nulls = Nulls { seen: false };
+        let mut serializer = serde_json::Serializer::with_formatter(out, &mut nulls);
+        value.serialize(&mut serializer).map_err(|cause| failed::encoding::<V>(NAME, cause))?;
+        if nulls.seen {
+            // Each of them is either a real null or a float that JSON cannot write: only then is a second look needed.
+            finite::check(value).map_err(|cause| failed::encoding::<V>(NAME, cause))?;
+        }
+        Ok(())
+    })
 }
 
 pub(super) fn from_bytes<V: DeserializeOwned>(bytes: &Bytes) -> Result<V> {

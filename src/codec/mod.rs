@@ -61,6 +61,7 @@ mod json;
 mod msgpack;
 mod nullable;
 mod plain;
+mod small;
 #[cfg(test)]
 mod tests;
 

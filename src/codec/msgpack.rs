@@ -6,12 +6,10 @@ use rmp_serde::decode::Error as DecodeError;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::{Codec, failed};
+use super::{Codec, failed, small};
 use crate::error::Result;
 
 const NAME: &str = "MessagePack";
-/// Most values fit, so that most need one allocation.
-const USUAL_BYTES: usize = 128;
 /// As many as JSON takes; the crate's own limit of 1,024 is too much for the stack of a thread.
 const MAX_LEVELS: usize = 128;
 
@@ -53,10 +51,10 @@ pub struct MessagePack;
 
 impl<V: Serialize + DeserializeOwned> Codec<V> for MessagePack {
     fn encode(&self, value: &V) -> Result<Bytes> {
-        let mut out = Vec::with_capacity(USUAL_BYTES);
-        let mut serializer = rmp_serde::Serializer::new(&mut out).with_struct_map();
-        value.serialize(&mut serializer).map_err(|cause| failed::encoding::<V>(NAME, cause))?;
-        Ok(out.into())
+        small::written(|out| {
+            let mut serializer = rmp_serde::Serializer::new(out).with_struct_map();
+            value.serialize(&mut serializer).map_err(|cause| failed::encoding::<V>(NAME, cause))
+        })
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<V> {

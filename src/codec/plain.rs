@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{Codec, failed};
+use super::{Codec, failed, small};
 use crate::error::Result;
 
 /// Text as UTF-8.
@@ -23,7 +23,7 @@ pub struct Utf8;
 
 impl Codec<String> for Utf8 {
     fn encode(&self, value: &String) -> Result<Bytes> {
-        Ok(Bytes::copy_from_slice(value.as_bytes()))
+        Ok(small::copy(value.as_bytes()))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<String> {
@@ -60,7 +60,7 @@ impl Codec<Bytes> for Raw {
 
 impl Codec<Vec<u8>> for Raw {
     fn encode(&self, value: &Vec<u8>) -> Result<Bytes> {
-        Ok(Bytes::copy_from_slice(value))
+        Ok(small::copy(value))
     }
 
     fn decode(&self, bytes: &Bytes) -> Result<Vec<u8>> {
