@@ -3,7 +3,6 @@
 mod outages;
 mod reading;
 mod rebalances;
-mod speed;
 mod writing;
 
 use std::collections::{HashMap, VecDeque};
