@@ -6,11 +6,11 @@
 //! guard is a plain reference and a number, and an acknowledgement that comes after its lane has gone meets a ring that
 //! nobody else uses yet.
 
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use super::pool;
 use super::primitives::{AtomicBool, AtomicU32, AtomicWaker, Mutex, Ordering, fence, fence_after_rmw};
-use crate::error::{Error, Kind};
+use crate::error::{Error, Kind, Result};
 
 /// Set in a slot when one of its guards failed: such a slot never becomes zero again.
 const FAILED: u32 = 1 << 31;
@@ -112,7 +112,7 @@ impl Guard {
 
     /// The guard as a number that a C library can carry; gives it back when its ring is not in the table.
     #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "only librdkafka carries guards as numbers"))]
-    pub(crate) fn into_raw(mut self) -> std::result::Result<u64, Self> {
+    pub(crate) fn into_raw(mut self) -> Result<u64, Self> {
         if self.ring.id == NONE {
             return Err(self);
         }
@@ -287,6 +287,21 @@ impl Tracker {
             return None;
         }
         self.ring.errors.lock().ok().and_then(|mut error| error.take())
+    }
+
+    /// Ready when every unit that ended is done, or one of them failed.
+    pub(crate) fn poll_done(&mut self, cx: &Context<'_>) -> Poll<Result<()>> {
+        loop {
+            if let Some(error) = self.take_failure() {
+                return Poll::Ready(Err(error));
+            }
+            if self.is_idle() {
+                return Poll::Ready(Ok(()));
+            }
+            if self.watch(cx, true) {
+                return Poll::Pending;
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Gate, NodeId};
 use crate::sink::MapSink;
-use crate::source::{Channel, poll_done};
+use crate::source::Channel;
 
 pub use crate::source::Overflow;
 
@@ -198,7 +198,7 @@ impl<T: Clone + Send + 'static> Proxy<T> {
     /// ```
     pub async fn deliver(&self, message: T) -> Result<()> {
         let mut tracker = self.channel()?.send_external(message).await?;
-        std::future::poll_fn(|cx| poll_done(&mut tracker, cx)).await
+        std::future::poll_fn(|cx| tracker.poll_done(cx)).await
     }
 }
 

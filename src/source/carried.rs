@@ -85,7 +85,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             self.unit.tracker().end_unit();
             self.finished = true;
         }
-        self.poll_drain(cx)
+        self.unit.tracker().poll_done(cx)
     }
 
     fn poll_messages(&mut self, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -135,20 +135,6 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         *handled += 1;
         if let Some(guard) = self.unit.put_down() {
             guard.ok();
-        }
-    }
-
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        loop {
-            if let Some(error) = self.unit.tracker().take_failure() {
-                return Poll::Ready(Err(error));
-            }
-            if self.unit.tracker().is_idle() {
-                return Poll::Ready(Ok(()));
-            }
-            if self.unit.tracker().watch(cx, true) {
-                return Poll::Pending;
-            }
         }
     }
 }

@@ -113,21 +113,6 @@ impl<T> Channel<T> {
     }
 }
 
-/// Ready when the unit is done or failed.
-pub(crate) fn poll_done(tracker: &mut Tracker, cx: &Context<'_>) -> Poll<Result<()>> {
-    loop {
-        if let Some(error) = tracker.take_failure() {
-            return Poll::Ready(Err(error));
-        }
-        if tracker.is_idle() {
-            return Poll::Ready(Ok(()));
-        }
-        if tracker.watch(cx, true) {
-            return Poll::Pending;
-        }
-    }
-}
-
 /// Keeps a channel open; the last one to go closes it.
 pub(crate) struct Writer<T>(Arc<Channel<T>>);
 

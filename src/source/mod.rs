@@ -9,7 +9,7 @@ mod stream;
 
 pub(crate) use carried::{Carried, CarriedLane};
 pub use channel::Overflow;
-pub(crate) use channel::{Channel, Writer, poll_done, run_channel};
+pub(crate) use channel::{Channel, Writer, run_channel};
 pub use every::{Every, every};
 pub(crate) use fanout::fan_out;
 pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};

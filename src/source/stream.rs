@@ -92,7 +92,7 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
     pub(crate) fn poll_run(mut self: Pin<&mut Self>, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
         ready!(self.as_mut().poll_read(stopping, cx))?;
         ready!(self.as_mut().poll_finish(cx))?;
-        self.poll_drain(cx)
+        self.project().unit.tracker().poll_done(cx)
     }
 
     fn poll_read(self: Pin<&mut Self>, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -168,20 +168,5 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
             *this.phase = Phase::Draining;
         }
         Poll::Ready(Ok(()))
-    }
-
-    fn poll_drain(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let this = self.project();
-        loop {
-            if let Some(error) = this.unit.tracker().take_failure() {
-                return Poll::Ready(Err(error));
-            }
-            if this.unit.tracker().is_idle() {
-                return Poll::Ready(Ok(()));
-            }
-            if this.unit.tracker().watch(cx, true) {
-                return Poll::Pending;
-            }
-        }
     }
 }

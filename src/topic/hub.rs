@@ -156,7 +156,7 @@ impl Session {
                     draining = true;
                     self.lanes.values().for_each(|lane| lane.control.stop.cancel());
                 }
-                () = all_ended(&self.lanes), if draining => break,
+                () = all_ended(self.lanes.values()), if draining => break,
                 event = events.recv() => match event {
                     Some(event) => if let Err(error) = self.on_event(event, draining).await {
                         self.env.fail(error);
@@ -386,8 +386,8 @@ impl Session {
     }
 }
 
-async fn all_ended(lanes: &HashMap<Key, Lane>) {
-    for lane in lanes.values() {
+async fn all_ended(lanes: impl Iterator<Item = &Lane>) {
+    for lane in lanes {
         let _ = lane.ended.clone().wait_for(|ended| *ended).await;
     }
 }
@@ -402,11 +402,7 @@ fn position((topic, partition): &Key, control: &LaneControl) -> Option<Position>
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.
 async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
     lanes.iter().for_each(|(_, lane)| lane.control.stop.cancel());
-    let ended = async {
-        for (_, lane) in &lanes {
-            let _ = lane.ended.clone().wait_for(|ended| *ended).await;
-        }
-    };
+    let ended = all_ended(lanes.iter().map(|(_, lane)| lane));
     if tokio::time::timeout(limit, ended).await.is_err() {
         tracing::warn!(?limit, "some messages were not done in time: their partitions move on without them");
     }

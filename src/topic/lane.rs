@@ -137,7 +137,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         }
         self.publish();
         ready!(polled)?;
-        self.poll_drain(cx)
+        self.unit.tracker().poll_done(cx)
     }
 
     fn poll_records(&mut self, stopping: bool, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -290,20 +290,6 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         let next = self.unit.tracker().next() + u64::from(self.in_hand);
         let units = (self.released..next).map(|seq| self.unit.tracker().index(seq)).collect::<Vec<_>>();
         units.into_iter().filter_map(|at| self.kept.get(at)).map(|kept| kept.bytes).sum()
-    }
-
-    fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        loop {
-            if let Some(error) = self.unit.tracker().take_failure() {
-                return Poll::Ready(Err(error));
-            }
-            if self.unit.tracker().is_idle() {
-                return Poll::Ready(Ok(()));
-            }
-            if self.unit.tracker().watch(cx, true) {
-                return Poll::Pending;
-            }
-        }
     }
 }
 

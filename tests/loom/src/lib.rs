@@ -81,31 +81,13 @@ fn two_units(tracker: &mut Tracker) -> (Vec<Guard>, Vec<Guard>) {
     (vec![first, second], vec![clone])
 }
 
-/// Waits until everything is done, as a lane does.
-async fn drain(tracker: &mut Tracker) -> Option<Error> {
-    poll_fn(|cx| {
-        loop {
-            if let Some(error) = tracker.take_failure() {
-                return Poll::Ready(Some(error));
-            }
-            if tracker.is_idle() {
-                return Poll::Ready(None);
-            }
-            if tracker.watch(cx, true) {
-                return Poll::Pending;
-            }
-        }
-    })
-    .await
-}
-
 #[test]
 fn a_lane_that_waits_for_its_last_unit_is_always_woken() {
     model(|| {
         let mut tracker = Tracker::new(2);
         let (some, others) = two_units(&mut tracker);
         let sinks = [some, others].map(|guards| loom::thread::spawn(move || guards.into_iter().for_each(Guard::ok)));
-        assert!(loom::future::block_on(drain(&mut tracker)).is_none());
+        assert!(loom::future::block_on(poll_fn(|cx| tracker.poll_done(cx))).is_ok());
         assert_eq!(tracker.scan(), 2);
         sinks.into_iter().for_each(|sink| drop(sink.join()));
     });
@@ -152,8 +134,8 @@ fn a_failure_is_seen_whatever_else_happens() {
         let fails = loom::thread::spawn(move || {
             others.into_iter().for_each(|guard| guard.fail(Error::new(Kind::Sink, "refused")));
         });
-        let failure = loom::future::block_on(drain(&mut tracker));
-        assert_eq!(failure.map(|error| error.kind()), Some(Kind::Sink));
+        let done = loom::future::block_on(poll_fn(|cx| tracker.poll_done(cx)));
+        assert_eq!(done.map_err(|error| error.kind()), Err(Kind::Sink));
         assert_eq!(tracker.scan(), 0);
         drop((ok.join(), fails.join()));
     });
