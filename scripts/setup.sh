@@ -26,7 +26,11 @@ need() { # package, then a command that succeeds if it is not needed
 }
 
 have_compilers() { have cc && have c++ && have make; }
-have_libclang() { any_file '/usr/lib/llvm-*/lib/libclang*.so*' || [[ -n ${LIBCLANG_PATH:-} ]]; }
+# The library that bindgen loads, which libclang-cpp is not, and the headers that come with it.
+have_libclang() {
+  [[ -n ${LIBCLANG_PATH:-} ]] && return
+  any_file '/usr/lib/llvm-*/lib/libclang[.-][s0-9]*' && any_file '/usr/lib/llvm-*/lib/clang/*/include/stddef.h'
+}
 have_header() { [[ -e /usr/include/$1 ]] || any_file "/usr/include/*/$1"; }
 have_certificates() { [[ -s /etc/ssl/certs/ca-certificates.crt ]]; }
 have_java() {
