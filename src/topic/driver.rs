@@ -21,14 +21,16 @@ pub(crate) const FEED_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// One partition's records on their way from the backend to its lane. A feed belongs to one assignment: a seek or a
 /// rebalance makes a new one, and what is left in the old one is dropped with it.
 pub(crate) struct Feed {
+    /// The name, in a copy of this feed's own: each message counts a reference to it, and lanes on several cores would
+    /// otherwise share that counter.
     pub topic: Arc<str>,
     pub partition: i32,
     pub queue: Queue<Record>,
 }
 
 impl Feed {
-    pub(crate) fn new(topic: Arc<str>, partition: i32) -> Arc<Self> {
-        Arc::new(Self { topic, partition, queue: Queue::new(FEED_MAX_RECORDS, FEED_MAX_BYTES) })
+    pub(crate) fn new(topic: &str, partition: i32) -> Arc<Self> {
+        Arc::new(Self { topic: topic.into(), partition, queue: Queue::new(FEED_MAX_RECORDS, FEED_MAX_BYTES) })
     }
 }
 
@@ -194,10 +196,14 @@ pub(crate) enum Ack {
     Reply(oneshot::Sender<Result<Receipt>>),
 }
 
+/// How often room had been made when a record was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refusal(pub u64);
+
 /// Why a record was not taken.
 pub(crate) enum Refused {
-    /// No room now: here it is back, see [`Writer::poll_room`].
-    Full(Outgoing, Ack),
+    /// No room now: here it is back, with what [`Writer::poll_room`] wants to know of this refusal.
+    Full(Outgoing, Ack, Refusal),
     /// For good: the acknowledgement has not been told.
     Failed(Error, Ack),
 }
@@ -208,8 +214,9 @@ pub(crate) trait Writer: Send + Sync + 'static {
     /// of one partition keep the order of these calls.
     fn write(&self, record: Outgoing, ack: Ack) -> std::result::Result<(), Refused>;
 
-    /// Ready when [`write`](Self::write) may be tried again after it was full; registers the task otherwise.
-    fn poll_room(&self, cx: &Context<'_>) -> Poll<()>;
+    /// Ready when room was made since a refusal, so that [`write`](Self::write) may be tried again; registers the task
+    /// otherwise.
+    fn poll_room(&self, since: Refusal, cx: &Context<'_>) -> Poll<()>;
 
     /// Waits until everything written is acknowledged, for at most `limit`; then gives up the rest (their
     /// acknowledgements fail) and says how many records that were.

@@ -18,6 +18,8 @@ pub struct TopicSink<V: 'static, K: 'static> {
     topic: Topic<V, K>,
     open: Arc<OpenTopic>,
     writer: Arc<dyn Writer>,
+    /// The topic's name, in a copy of this lane's own: each record counts a reference to it.
+    name: Arc<str>,
     waiting: Option<(Outgoing, Ack)>,
 }
 
@@ -42,9 +44,9 @@ pub(crate) fn poll_write(
     while let Some((record, ack)) = waiting.take() {
         match writer.write(record, ack) {
             Ok(()) => {}
-            Err(Refused::Full(record, ack)) => {
+            Err(Refused::Full(record, ack, since)) => {
                 *waiting = Some((record, ack));
-                ready!(writer.poll_room(cx));
+                ready!(writer.poll_room(since, cx));
             }
             Err(Refused::Failed(error, ack)) => {
                 // The caller is told by the result; the unit fails through its handler.
@@ -70,7 +72,7 @@ where
     ) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
         if let Some(value) = value.take() {
-            let record = encode(&this.topic, &this.open.name, value.into_parts())?;
+            let record = encode(&this.topic, &this.name, value.into_parts())?;
             if this.topic.dry {
                 this.open.say_dry();
                 return Poll::Ready(Ok(()));
@@ -85,7 +87,7 @@ where
 
     fn fork(&self) -> Self {
         let (topic, open, writer) = (self.topic.clone(), Arc::clone(&self.open), Arc::clone(&self.writer));
-        Self { topic, open, writer, waiting: None }
+        Self { topic, open, writer, name: Arc::from(&*self.name), waiting: None }
     }
 }
 
@@ -107,7 +109,8 @@ where
         if !self.dry {
             prepare(&open, &writer, self.partitions, env);
         }
-        Ok(TopicSink { topic: self, open, writer, waiting: None })
+        let name = Arc::from(&*open.name);
+        Ok(TopicSink { topic: self, open, writer, name, waiting: None })
     }
 }
 

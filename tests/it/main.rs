@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[cfg(feature = "rocksdb")]
 mod caches;
-mod conformance;
+mod cancellation;
 mod engine;
 mod handle;
 mod preludes;

@@ -1,6 +1,6 @@
 //! Writing: one producer, acknowledged by its delivery reports.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::conf::KafkaConfig;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
 use crate::message::Headers;
-use crate::topic::driver::{Ack, Outgoing, Receipt, Refused, Writer};
+use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
 
 /// How long the thread listens for delivery reports at a time. The wrapper spins through the last millisecond of it.
 const SLICE: Duration = Duration::from_millis(100);
@@ -47,6 +47,8 @@ struct State {
     outstanding: AtomicUsize,
     /// A writer waits for room, until `outstanding` is down to `resume_at`.
     is_full: AtomicBool,
+    /// How often room was made.
+    made: AtomicU64,
     resume_at: AtomicUsize,
     room: WakerSet,
     /// Told when nothing is outstanding.
@@ -93,6 +95,7 @@ impl Drop for KafkaWriter {
 impl State {
     fn make_room(&self) {
         self.is_full.store(false, Ordering::Release);
+        self.made.fetch_add(1, Ordering::SeqCst);
         self.room.wake_all();
     }
 
@@ -100,7 +103,11 @@ impl State {
     fn fill(&self) {
         let outstanding = self.outstanding.load(Ordering::Relaxed);
         self.resume_at.store(outstanding - outstanding.div_ceil(4), Ordering::Relaxed);
-        self.is_full.store(true, Ordering::SeqCst);
+        self.is_full.store(true, Ordering::Release);
+    }
+
+    fn refusal(&self) -> Refusal {
+        Refusal(self.made.load(Ordering::SeqCst))
     }
 
     #[inline]
@@ -193,6 +200,8 @@ impl Writer for KafkaWriter {
         if let Some(error) = self.state.fatal() {
             return Err(Refused::Failed(error, ack));
         }
+        // Before the attempt: room that is made meanwhile only means one attempt more.
+        let refusal = self.state.refusal();
         let number = self.state.opaques.pack(ack);
         self.state.outstanding.fetch_add(1, Ordering::AcqRel);
         let sent = self.producer.send(BaseRecord {
@@ -213,14 +222,14 @@ impl Writer for KafkaWriter {
         let Some(ack) = self.state.opaques.unpack(number) else { return Ok(()) };
         if client::code_of(&error) == Some(RDKafkaErrorCode::QueueFull) {
             self.state.fill();
-            return Err(Refused::Full(record, ack));
+            return Err(Refused::Full(record, ack, refusal));
         }
         Err(Refused::Failed(client::to_error(&error, "not written").at(format!("topic {}", record.topic)), ack))
     }
 
-    fn poll_room(&self, cx: &TaskContext<'_>) -> Poll<()> {
+    fn poll_room(&self, since: Refusal, cx: &TaskContext<'_>) -> Poll<()> {
         self.state.room.register(cx);
-        if self.state.is_full.load(Ordering::SeqCst) { Poll::Pending } else { Poll::Ready(()) }
+        if self.state.refusal() == since { Poll::Pending } else { Poll::Ready(()) }
     }
 
     fn flush(&self, limit: Duration) -> BoxFuture<'static, Result<()>> {

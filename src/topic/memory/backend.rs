@@ -6,6 +6,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use super::broker::{Broker, Memory};
+use super::limits::MemoryLimits;
 use super::member::MemoryDriver;
 use super::writer::MemoryWriter;
 use crate::error::Result;
@@ -20,7 +21,7 @@ pub(crate) struct MemoryBackend {
 impl MemoryBackend {
     /// The broker that is shared by `name`, or one of its own without a name.
     pub(crate) fn open(name: Option<&str>) -> Self {
-        Self::over(name.map_or_else(Memory::new, Memory::named))
+        Self::over(name.map_or_else(|| Memory::unnamed(MemoryLimits::default()), Memory::named))
     }
 
     /// This broker.

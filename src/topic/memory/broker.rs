@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::limits::MemoryLimits;
 use super::room::Room;
 use super::state::State;
+use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
 
 /// What all handles and connections of one broker share.
@@ -37,10 +38,6 @@ impl Broker {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let result = f(&mut state);
             let news = std::mem::take(&mut state.news);
-            if news.refused {
-                // Under the lock: what makes room comes before the refusal or is told after it.
-                self.room.refused();
-            }
             (result, news)
         };
         if news.steps {
@@ -70,7 +67,7 @@ impl Broker {
 ///
 /// let orders = Memory::named("orders");          // what `memory:orders` means in this process
 /// assert_eq!(Memory::named("orders"), orders);   // the same broker
-/// assert_ne!(Memory::new(), Memory::new());      // two brokers
+/// assert_ne!(Memory::named("bills"), orders);    // another one
 /// ```
 #[derive(Clone)]
 pub struct Memory(Arc<Broker>);
@@ -79,26 +76,47 @@ pub struct Memory(Arc<Broker>);
 static NAMED: Mutex<BTreeMap<String, Weak<Broker>>> = Mutex::new(BTreeMap::new());
 
 impl Memory {
-    /// A broker that nobody else can name.
-    #[expect(clippy::new_without_default, reason = "every call makes another broker, which `default` does not say")]
-    pub fn new() -> Self {
-        Self::with_limits(MemoryLimits::default())
-    }
-
-    /// The same with other bounds.
-    pub fn with_limits(limits: MemoryLimits) -> Self {
+    /// A broker that nobody else can name: what `memory:` is to one run.
+    pub(crate) fn unnamed(limits: MemoryLimits) -> Self {
         Self(Broker::new(None, limits))
     }
 
     /// The broker that all of this process share by `name`; made when there is none. Keep the handle as long as the
     /// records and positions are to stay when no app is running.
     pub fn named(name: &str) -> Self {
+        Self::found_or_made(name, MemoryLimits::default())
+    }
+
+    /// The same with other bounds.
+    ///
+    /// # Errors
+    /// [`Kind::AlreadyOpen`] when there is a broker of that name with bounds other than these.
+    ///
+    /// ```
+    /// use slipstream::topic::{Memory, MemoryLimits};
+    ///
+    /// let small = Memory::named_with("small", MemoryLimits::default().topic_bytes(1024 * 1024).partitions(1))?;
+    /// assert_eq!(small, Memory::named("small"));
+    /// assert!(Memory::named_with("small", MemoryLimits::default()).is_err());
+    /// # Ok::<(), slipstream::Error>(())
+    /// ```
+    pub fn named_with(name: &str, limits: MemoryLimits) -> Result<Self> {
+        let memory = Self::found_or_made(name, limits);
+        let own = memory.0.with(|state| state.limits);
+        if own == limits {
+            return Ok(memory);
+        }
+        let message = format!("open already with {own:?}, asked for with {limits:?}");
+        Err(Error::new(Kind::AlreadyOpen, message).at(format!("memory:{name}")))
+    }
+
+    fn found_or_made(name: &str, limits: MemoryLimits) -> Self {
         let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(broker) = named.get(name).and_then(Weak::upgrade) {
             return Self(broker);
         }
         named.retain(|_, broker| broker.strong_count() > 0);
-        let broker = Broker::new(Some(name.to_owned()), MemoryLimits::default());
+        let broker = Broker::new(Some(name.to_owned()), limits);
         named.insert(name.to_owned(), Arc::downgrade(&broker));
         Self(broker)
     }

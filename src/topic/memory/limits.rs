@@ -5,14 +5,7 @@ const DEFAULT_PARTITIONS: u32 = 4;
 /// The most partitions that a topic may have.
 pub(super) const PARTITIONS_MAX: u32 = 10_000;
 
-/// Bounds of a [`Memory`](super::Memory) broker.
-///
-/// ```
-/// use slipstream::topic::{Memory, MemoryLimits};
-///
-/// let small = Memory::with_limits(MemoryLimits::default().topic_bytes(1024 * 1024).partitions(1));
-/// assert_eq!(small.size_bytes(), 0);
-/// ```
+/// Bounds of a [`Memory`](super::Memory) broker: see [`Memory::named_with`](super::Memory::named_with).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct MemoryLimits {

@@ -275,7 +275,7 @@ impl State {
 
 impl Member {
     fn read(&mut self, tp: Tp, next: i64) -> Arc<Feed> {
-        let feed = Feed::new(Arc::clone(&tp.0), tp.1);
+        let feed = Feed::new(&tp.0, tp.1);
         self.readings.insert(tp, Reading { feed: Arc::clone(&feed), next, ended: false });
         feed
     }

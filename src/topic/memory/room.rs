@@ -1,58 +1,37 @@
 //! Writers that wait for room in any topic of a broker.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
-/// Says to a task that was refused when to try again.
-///
-/// A task does not say which topic refused it, and several wait at once. So a task is ready when room was made since
-/// the first refusal that nobody may have heard about, or else when room is made after it was registered: an answer
-/// may come once too often, never too rarely.
-#[derive(Debug, Default)]
-pub(super) struct Room(Mutex<Inner>);
+use crate::flow::WakerSet;
+use crate::topic::driver::Refusal;
 
+/// Says to a task that was refused when to try again: when room was made in any topic since.
 #[derive(Debug, Default)]
-struct Inner {
-    /// How often room was made for somebody who had been refused.
-    made: u64,
-    /// `made` at the first refusal.
-    first_refusal: Option<u64>,
-    /// Registered since room was last made.
-    waiting: Vec<Waker>,
+pub(super) struct Room {
+    made: AtomicU64,
+    waiting: WakerSet,
 }
 
 impl Room {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A writer was sent away.
-    pub(super) fn refused(&self) {
-        let mut inner = self.lock();
-        let made = inner.made;
-        inner.first_refusal.get_or_insert(made);
+    /// What a writer that is refused now has to wait for.
+    pub(super) fn refusal(&self) -> Refusal {
+        Refusal(self.made.load(Ordering::SeqCst))
     }
 
     /// There may be room now.
     pub(super) fn made(&self) {
-        let woken = {
-            let mut inner = self.lock();
-            inner.made += 1;
-            std::mem::take(&mut inner.waiting)
-        };
-        woken.into_iter().for_each(Waker::wake);
+        self.made.fetch_add(1, Ordering::SeqCst);
+        self.waiting.wake_all();
     }
 
-    /// Ready when a refused write may be tried again. A task that has been registered since room was last made has
-    /// tried since, so it waits.
-    pub(super) fn poll(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut inner = self.lock();
-        if inner.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            return Poll::Pending;
+    /// Ready when room was made since.
+    pub(super) fn poll(&self, since: Refusal, cx: &Context<'_>) -> Poll<()> {
+        if self.refusal() != since {
+            return Poll::Ready(());
         }
-        inner.waiting.push(cx.waker().clone());
-        let unheard = inner.first_refusal.is_none_or(|first| first < inner.made);
-        if unheard { Poll::Ready(()) } else { Poll::Pending }
+        self.waiting.register(cx);
+        if self.refusal() == since { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
@@ -62,28 +41,14 @@ mod tests {
 
     use super::*;
 
-    fn poll(room: &Room) -> Poll<()> {
-        room.poll(&Context::from_waker(noop_waker_ref()))
-    }
-
     #[test]
-    fn ready_without_a_refusal_and_after_room_was_made() {
-        assert!(poll(&Room::default()).is_ready());
+    fn ready_when_room_was_made_since_the_refusal_and_not_again() {
         let room = Room::default();
-        room.refused();
-        assert!(poll(&room).is_pending());
+        let cx = Context::from_waker(noop_waker_ref());
+        let first = room.refusal();
+        assert!(room.poll(first, &cx).is_pending());
         room.made();
-        assert!(poll(&room).is_ready());
-    }
-
-    #[test]
-    fn room_made_between_the_refusal_and_the_first_poll_is_not_missed() {
-        let room = Room::default();
-        room.refused();
-        room.made();
-        room.refused();
-        assert!(poll(&room).is_ready(), "of which refusal this is, nobody knows");
-        room.refused();
-        assert!(poll(&room).is_pending(), "tried again since");
+        assert!(room.poll(first, &cx).is_ready());
+        assert!(room.poll(room.refusal(), &cx).is_pending(), "tried again since");
     }
 }

@@ -18,7 +18,6 @@ const TOPIC_NAME_LIMIT_BYTES: usize = 249;
 
 /// What has changed since it was last taken.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "four independent facts, each for another set of wakers")]
 pub(super) struct News {
     /// Some member has something to do.
     pub steps: bool,
@@ -26,8 +25,6 @@ pub(super) struct News {
     pub data: bool,
     /// A topic that was full has room.
     pub room: bool,
-    /// A writer was sent away.
-    pub refused: bool,
 }
 
 /// What became of a record.
@@ -107,10 +104,7 @@ impl State {
                 self.news.data = true;
                 Written::At(receipt)
             }
-            Ok(Err(record)) => {
-                self.news.refused = true;
-                Written::Full(record)
-            }
+            Ok(Err(record)) => Written::Full(record),
             Err(error) => Written::Failed(error),
         }
     }

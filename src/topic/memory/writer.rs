@@ -11,7 +11,7 @@ use futures::future::{BoxFuture, ready};
 use super::broker::Broker;
 use super::state::Written;
 use crate::error::Result;
-use crate::topic::driver::{Ack, Outgoing, Receipt, Refused, Writer};
+use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
 
 pub(super) struct MemoryWriter(Arc<Broker>);
 
@@ -24,18 +24,20 @@ impl MemoryWriter {
 impl Writer for MemoryWriter {
     fn write(&self, record: Outgoing, ack: Ack) -> std::result::Result<(), Refused> {
         let now = Utc::now().timestamp_millis();
+        // Before the attempt: room that is made meanwhile only means one attempt more.
+        let refusal = self.0.room.refusal();
         match self.0.with(|state| state.append(record, now)) {
             Written::At(receipt) => {
                 acknowledge(ack, receipt);
                 Ok(())
             }
-            Written::Full(record) => Err(Refused::Full(record, ack)),
+            Written::Full(record) => Err(Refused::Full(record, ack, refusal)),
             Written::Failed(error) => Err(Refused::Failed(error, ack)),
         }
     }
 
-    fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
-        self.0.room.poll(cx)
+    fn poll_room(&self, since: Refusal, cx: &Context<'_>) -> Poll<()> {
+        self.0.room.poll(since, cx)
     }
 
     fn flush(&self, _limit: Duration) -> BoxFuture<'static, Result<()>> {

@@ -95,12 +95,15 @@ pub(super) async fn write(writer: &Arc<dyn Writer>, mut record: Outgoing) -> Box
     let (reply, receipt) = oneshot::channel();
     let mut ack = Ack::Reply(reply);
     loop {
-        match writer.write(record, ack) {
+        let since = match writer.write(record, ack) {
             Ok(()) => break,
-            Err(Refused::Full(back, same)) => (record, ack) = (back, same),
+            Err(Refused::Full(back, same, since)) => {
+                (record, ack) = (back, same);
+                since
+            }
             Err(Refused::Failed(error, _)) => return Box::pin(std::future::ready(Err(error))),
-        }
-        soon("room", poll_fn(|cx| writer.poll_room(cx))).await;
+        };
+        soon("room", poll_fn(|cx| writer.poll_room(since, cx))).await;
     }
     Box::pin(async move { receipt.await.unwrap() })
 }

@@ -92,10 +92,10 @@ async fn order_is_kept_through_a_full_queue() {
         let (reply, receipt) = oneshot::channel();
         let mut next = Some((record(&topic, 0, value.to_string()), Ack::Reply(reply)));
         while let Some((record, ack)) = next.take() {
-            if let Err(Refused::Full(record, ack)) = writer.write(record, ack) {
+            if let Err(Refused::Full(record, ack, since)) = writer.write(record, ack) {
                 refused += 1;
                 next = Some((record, ack));
-                soon("room", poll_fn(|cx| writer.poll_room(cx))).await;
+                soon("room", poll_fn(|cx| writer.poll_room(since, cx))).await;
             }
         }
         receipts.push(receipt);

@@ -4,15 +4,15 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use super::super::{Memory, MemoryBackend, MemoryLimits};
-use super::harness::{App, at, fill, group, record, settle, subscription, write};
+use super::harness::{App, at, fill, group, record, refused, settle, subscription, write};
 use crate::error::Kind;
-use crate::topic::driver::{Backend, Membership, Outgoing, TopicDescription, Writer};
+use crate::topic::driver::{Backend, Membership, Outgoing, Refusal, TopicDescription, Writer};
 
 /// Records of "x" that fit into [`small`].
 const FIT: usize = 10;
 
 fn small() -> MemoryBackend {
-    MemoryBackend::over(Memory::with_limits(MemoryLimits::default().topic_bytes(FIT * 65).partitions(2)))
+    MemoryBackend::over(Memory::unnamed(MemoryLimits::default().topic_bytes(FIT * 65).partitions(2)))
 }
 
 async fn described(backend: &MemoryBackend) -> Vec<(i64, i64)> {
@@ -21,9 +21,9 @@ async fn described(backend: &MemoryBackend) -> Vec<(i64, i64)> {
 }
 
 /// A task that waits for room.
-fn wait_for_room(writer: &Arc<dyn Writer>) -> tokio::task::JoinHandle<()> {
+fn wait_for_room(writer: &Arc<dyn Writer>, since: Refusal) -> tokio::task::JoinHandle<()> {
     let writer = Arc::clone(writer);
-    tokio::spawn(async move { poll_fn(|cx| writer.poll_room(cx)).await })
+    tokio::spawn(async move { poll_fn(|cx| writer.poll_room(since, cx)).await })
 }
 
 #[tokio::test]
@@ -32,8 +32,7 @@ async fn a_full_topic_refuses_its_writer_and_wakes_it_after_a_commit() {
     let writer = backend.writer().unwrap();
     let app = App::ready(&backend, group("g")).await;
     fill(&backend, 0, FIT);
-    assert!(write(&backend, record(Some(0), "x")).is_none());
-    let waiting = wait_for_room(&writer);
+    let waiting = wait_for_room(&writer, refused(&backend, record(Some(0), "x")));
     settle().await;
     assert!(!waiting.is_finished());
     app.commit(0, 1).await;
@@ -104,12 +103,12 @@ async fn writers_of_two_full_topics_do_not_miss_each_other_s_room() {
     let elsewhere = || Outgoing { topic: "u".into(), ..record(Some(0), "x") };
     fill(&backend, 0, FIT);
     while write(&backend, elsewhere()).is_some() {}
-    assert!(write(&backend, record(Some(0), "x")).is_none());
+    let since = refused(&backend, record(Some(0), "x"));
     settle().await; // what is to be dropped has been read
     // Room is made between one task's refusal and its first poll, and another is refused in between.
     app.commit(0, 1).await;
     assert!(write(&backend, elsewhere()).is_none());
-    wait_for_room(&writer).await.unwrap();
+    wait_for_room(&writer, since).await.unwrap();
 }
 
 #[tokio::test]
@@ -117,8 +116,7 @@ async fn deleting_a_full_topic_wakes_its_writers() {
     let backend = small();
     let writer = backend.writer().unwrap();
     fill(&backend, 0, FIT);
-    assert!(write(&backend, record(Some(0), "x")).is_none());
-    let waiting = wait_for_room(&writer);
+    let waiting = wait_for_room(&writer, refused(&backend, record(Some(0), "x")));
     settle().await;
     backend.manage().unwrap().delete("t".into()).await.unwrap();
     waiting.await.unwrap();

@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::flow::Position;
 use crate::message::{Headers, Record};
 use crate::topic::driver::{
-    Ack, Assignment, Backend, Driver, EVENTS_MAX, Event, Feed, Membership, OutOfRange, Outgoing, Receipt, Refused,
-    Start, Subscription, Wanted,
+    Ack, Assignment, Backend, Driver, EVENTS_MAX, Event, Feed, Membership, OutOfRange, Outgoing, Receipt, Refusal,
+    Refused, Start, Subscription, Wanted,
 };
 
 pub(super) const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,6 +57,14 @@ pub(super) fn write(backend: &MemoryBackend, record: Outgoing) -> Option<Result<
         Ok(()) => Some(answer.try_recv().unwrap()),
         Err(Refused::Full(..)) => None,
         Err(Refused::Failed(error, _)) => Some(Err(error)),
+    }
+}
+
+/// Writes what there is no room for.
+pub(super) fn refused(backend: &MemoryBackend, record: Outgoing) -> Refusal {
+    match backend.writer().unwrap().write(record, Ack::Reply(oneshot::channel().0)) {
+        Err(Refused::Full(_, _, since)) => since,
+        Ok(()) | Err(Refused::Failed(..)) => panic!("there was room"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::{Memory, MemoryBackend};
+use super::super::{Memory, MemoryBackend, MemoryLimits};
 use super::harness::{App, fill, group, record, settle, write};
 use crate::error::Kind;
 use crate::topic::driver::{Backend, Outgoing, TopicDescription};
@@ -69,7 +69,7 @@ async fn a_deleted_topic_is_lost_and_read_from_its_start_when_it_is_back() {
 
 #[tokio::test]
 async fn the_broker_goes_with_its_last_user() {
-    let memory = Memory::new();
+    let memory = Memory::unnamed(MemoryLimits::default());
     let alive = Arc::downgrade(memory.broker());
     let backend = MemoryBackend::over(memory);
     fill(&backend, 0, 3);

@@ -163,7 +163,7 @@ async fn a_feed_takes_no_more_than_its_bound_until_it_is_read() {
     let offsets = app.offsets(0, FEED_MAX_RECORDS + 1000).await;
     assert!(offsets.into_iter().eq((0..).take(FEED_MAX_RECORDS + 1000)));
 
-    let large = Memory::with_limits(MemoryLimits::default().record_bytes(16 << 20));
+    let large = Memory::unnamed(MemoryLimits::default().record_bytes(16 << 20));
     let backend = MemoryBackend::over(large);
     for _ in 0..3 {
         write(&backend, record(Some(0), &"x".repeat(5 << 20))).unwrap().unwrap();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use proptest::prelude::*;
+use tokio::sync::oneshot;
 
 use super::super::assign::Tp;
 use super::super::{Memory, MemoryBackend, MemoryLimits};
-use super::harness::{App, fill, group, record, settle, tp, write};
+use super::harness::{App, fill, group, record, settle, tp};
 use crate::flow::Position;
-use crate::topic::driver::Event;
+use crate::topic::driver::{Ack, Event};
+use crate::topic::sink::poll_write;
 
 const PARTITIONS: i32 = 3;
 
@@ -141,8 +143,7 @@ impl World {
 }
 
 async fn play(ops: Vec<Op>) {
-    let backend =
-        MemoryBackend::over(Memory::with_limits(MemoryLimits::default().partitions(PARTITIONS.unsigned_abs())));
+    let backend = MemoryBackend::over(Memory::unnamed(MemoryLimits::default().partitions(PARTITIONS.unsigned_abs())));
     let mut world = World::default();
     for op in ops {
         world.run(&backend, op).await;
@@ -171,16 +172,15 @@ proptest! {
 async fn nothing_is_lost_between_threads_while_the_topic_is_nearly_always_full() {
     const EACH: usize = 20_000;
     let limits = MemoryLimits::default().topic_bytes(200 * 65).partitions(2);
-    let backend = MemoryBackend::over(Memory::with_limits(limits));
+    let backend = MemoryBackend::over(Memory::unnamed(limits));
     let mut app = App::ready(&backend, group("g")).await;
     for partition in 0..2 {
         let backend = backend.clone();
         tokio::spawn(async move {
             let writer = crate::topic::driver::Backend::writer(&backend).unwrap();
             for _ in 0..EACH {
-                while write(&backend, record(Some(partition), "x")).is_none() {
-                    std::future::poll_fn(|cx| writer.poll_room(cx)).await;
-                }
+                let mut waiting = Some((record(Some(partition), "x"), Ack::Reply(oneshot::channel().0)));
+                std::future::poll_fn(|cx| poll_write(&*writer, &mut waiting, cx)).await.unwrap();
             }
         });
     }

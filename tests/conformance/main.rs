@@ -34,7 +34,7 @@
 //! | TP-21 | the end of a run is bounded: `src/topic/kafka/tests/outages.rs` |
 //! | scenario 8 (reliability) | `a_seek_outside_the_log_moves_nothing` |
 
-#![expect(clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod bench;
 mod groups;
