@@ -5,6 +5,10 @@ use std::task::{Context, Poll};
 
 use super::WakerSet;
 
+/// What a lane takes at once at most, also as a share of the whole.
+const AHEAD_MAX_BYTES: usize = 16 * 1024;
+const AHEAD_SHARE: usize = 256;
+
 /// Bytes in flight of one source. One record larger than the whole budget passes alone.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -25,6 +29,16 @@ impl Budget {
         }
         self.waiting.register(cx);
         if self.try_take(bytes) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Takes a little more than `bytes`, so that a lane asks once for many small messages; gives how much that was. What
+    /// is not used is given back before the lane waits for anything.
+    pub(crate) fn poll_take_ahead(&self, bytes: usize, cx: &Context<'_>) -> Poll<usize> {
+        let ahead = AHEAD_MAX_BYTES.min(self.limit / AHEAD_SHARE);
+        if bytes < ahead && self.try_take(ahead) {
+            return Poll::Ready(ahead);
+        }
+        self.poll_take(bytes, cx).map(|()| bytes)
     }
 
     fn try_take(&self, bytes: usize) -> bool {

@@ -60,6 +60,8 @@ pub(crate) struct PartitionLane<In, St> {
     released: u64,
     position: i64,
     budget: Arc<Budget>,
+    /// Bytes taken from the budget for messages still to come; none while the lane waits.
+    ahead: usize,
     gate: Gate,
     control: Arc<LaneControl>,
     waiting: Option<Record>,
@@ -94,6 +96,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             released: 0,
             position: assignment.from,
             budget,
+            ahead: 0,
             gate: source.gate.clone(),
             control,
             waiting: None,
@@ -216,7 +219,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             return Poll::Ready(Ok(())); // delivered twice by the client
         }
         let bytes = record.size_bytes();
-        if self.budget.poll_take(bytes, cx).is_pending() {
+        if self.poll_bytes(bytes, cx).is_pending() {
             self.waiting = Some(record);
             self.publish();
             return self.wait_for_acks(cx);
@@ -237,6 +240,14 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         self.unit.tracker().end_unit();
         *handled += 1;
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_bytes(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<()> {
+        if self.ahead < bytes {
+            self.ahead += ready!(self.budget.poll_take_ahead(bytes - self.ahead, cx));
+        }
+        self.ahead -= bytes;
+        Poll::Ready(())
     }
 
     /// The lowest offset that may come next.
@@ -268,7 +279,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
     /// Looks how far everything is done, gives bytes back, and tells the position.
     fn publish(&mut self) {
         let low = self.unit.tracker().scan();
-        let mut bytes = 0;
+        let mut bytes = std::mem::take(&mut self.ahead);
         while self.released < low {
             let at = self.unit.tracker().index(self.released);
             if let Some(kept) = self.kept.get(at) {

@@ -4,7 +4,9 @@
 
 use std::any::Any;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crossbeam_utils::sync::{ShardedLock, ShardedLockReadGuard, ShardedLockWriteGuard};
 
 use super::open::{Declared, Open};
 use super::{Cache, Settings};
@@ -14,7 +16,8 @@ use crate::flow::Gate;
 
 #[derive(Default)]
 pub(crate) struct Slot {
-    state: RwLock<State>,
+    /// Each call reads it: threads that call at the same time must not write to one cache line.
+    state: ShardedLock<State>,
     pub(super) gate: Gate,
     /// The channel of its changes in the app that has it open; a `Channel` of the cache's types.
     pub(super) changes: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
@@ -68,11 +71,11 @@ impl Drop for Hold {
 }
 
 impl Slot {
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> ShardedLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> ShardedLockWriteGuard<'_, State> {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 

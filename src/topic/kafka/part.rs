@@ -60,7 +60,7 @@ impl Part {
         let raised = Arc::clone(&signal);
         queue.set_nonempty_callback(move || raised.raise());
         let waker = Waker::from(Arc::clone(&signal));
-        let feed = Feed::new(Arc::clone(&place.0), place.1);
+        let feed = Feed::new(&place.0, place.1);
         Some(Self { queue, feed, signal, waker, next, committed: None, epoch, stopped: false, more: true })
     }
 
@@ -83,7 +83,7 @@ impl Part {
 
     /// Begins a new feed at `next`; the old one ends with what it has.
     pub(super) fn restart(&mut self, next: i64, epoch: u64) {
-        let new = Feed::new(Arc::clone(&self.feed.topic), self.feed.partition);
+        let new = Feed::new(&self.feed.topic, self.feed.partition);
         std::mem::replace(&mut self.feed, new).queue.discard();
         (self.next, self.epoch, self.committed, self.more) = (next, epoch, None, true);
     }
