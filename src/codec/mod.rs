@@ -74,6 +74,8 @@ pub use json::Json;
 pub use msgpack::MessagePack;
 pub use nullable::Nullable;
 pub use plain::{Raw, Utf8};
+#[cfg(feature = "rocksdb")]
+pub(crate) use small::copy as copied;
 
 /// Turns values of `T` into bytes and back.
 ///

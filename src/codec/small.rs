@@ -19,7 +19,7 @@ thread_local! {
 }
 
 /// A copy of `bytes`.
-pub(super) fn copy(bytes: &[u8]) -> Bytes {
+pub(crate) fn copy(bytes: &[u8]) -> Bytes {
     if bytes.is_empty() || bytes.len() > SMALL_BYTES {
         return Bytes::copy_from_slice(bytes);
     }

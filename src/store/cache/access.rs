@@ -57,7 +57,7 @@ impl<K: Key, V: 'static> Cache<K, V> {
     /// # Errors
     /// As [`get`](Self::get), without [`Kind::Decode`].
     pub fn contains(&self, key: impl AsKey<K>) -> Result<bool> {
-        keys::with_bytes(&key, |key| self.with_place(|place| place.get(key))).map(|row| row.is_some())
+        keys::with_bytes(&key, |key| self.with_place(|place| place.contains(key)))
     }
 
     /// Whether `key` may have a row, without reading from the disk: `false` is certain.

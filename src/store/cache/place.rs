@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use rocksdb::{BoundColumnFamily, DB, DBRawIteratorWithThreadMode, ReadOptions, WriteBatch};
 
 use super::clock::{living_len, stamped};
@@ -9,6 +10,7 @@ use super::manifest::DEFAULT_FAMILY;
 use super::open::Open;
 use super::retention::Retention;
 use super::stats::Evictions;
+use crate::codec;
 use crate::error::{Error, Kind, Result};
 
 pub(crate) struct Place<'a> {
@@ -28,38 +30,47 @@ pub(crate) enum WriteOutcome {
 }
 
 impl<'a> Place<'a> {
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let reads = &self.open.reads;
-        let row = match &self.family {
-            None => self.open.db.get_opt(key, reads),
-            Some(family) => self.open.db.get_cf_opt(family, key, reads),
-        };
-        Ok(self.living(row.map_err(|error| self.open.failed(error))?))
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        self.look(key, codec::copied)
     }
 
-    pub(crate) fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>> {
+    pub(crate) fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.look(key, |_| ())?.is_some())
+    }
+
+    /// What `then` makes of the value of a row where RocksDB has it.
+    fn look<R>(&self, key: &[u8], then: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let reads = &self.open.reads;
+        let row = match &self.family {
+            None => self.open.db.get_pinned_opt(key, reads),
+            Some(family) => self.open.db.get_pinned_cf_opt(family, key, reads),
+        };
+        let row = row.map_err(|error| self.open.failed(error))?;
+        Ok(self.living(row.as_deref()).map(then))
+    }
+
+    pub(crate) fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Bytes>>> {
         let family = self.handle()?;
         let rows = self.open.db.batched_multi_get_cf_opt(&family, keys, false, &self.open.reads);
         rows.into_iter()
             .map(|row| {
                 let row = row.map_err(|error| self.open.failed(error))?;
-                Ok(self.living(row.map(|row| row.to_vec())))
+                Ok(self.living(row.as_deref()).map(codec::copied))
             })
             .collect()
     }
 
     /// The value of a row, or nothing when its time is over; before a reader is told that there is none, evictions
     /// are noticed.
-    pub(crate) fn living(&self, row: Option<Vec<u8>>) -> Option<Vec<u8>> {
+    pub(crate) fn living<'r>(&self, row: Option<&'r [u8]>) -> Option<&'r [u8]> {
         match (self.retention, row) {
             (Retention::Fifo { .. }, None) => {
                 self.open.watch_evictions();
                 None
             }
-            (Retention::Ttl(time), Some(mut row)) => {
-                let len = living_len(&row, time, self.open.clock().now_millis())?;
-                row.truncate(len);
-                Some(row)
+            (Retention::Ttl(time), Some(row)) => {
+                let len = living_len(row, time, self.open.clock().now_millis())?;
+                row.get(..len)
             }
             (_, row) => row,
         }

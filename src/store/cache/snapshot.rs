@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rocksdb::{DB, ReadOptions, SnapshotWithThreadMode};
 
 use super::Cache;
 use super::open::Open;
+use crate::codec;
 use crate::error::Result;
 use crate::keys::{self, AsKey, Key};
 
@@ -37,13 +39,14 @@ impl Pin {
         reads.set_snapshot(&self.snapshot);
     }
 
-    fn get(&self, family: Option<&str>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn get(&self, family: Option<&str>, key: &[u8]) -> Result<Option<Bytes>> {
         let place = self.open.place(family)?;
         let row = match &place.family {
-            None => self.snapshot.get(key),
-            Some(family) => self.snapshot.get_cf(family, key),
+            None => self.snapshot.get_pinned(key),
+            Some(family) => self.snapshot.get_pinned_cf(family, key),
         };
-        Ok(place.living(row.map_err(|error| self.open.failed(error))?))
+        let row = row.map_err(|error| self.open.failed(error))?;
+        Ok(place.living(row.as_deref()).map(codec::copied))
     }
 }
 

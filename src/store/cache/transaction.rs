@@ -191,7 +191,7 @@ impl<K: Key, V: 'static> Transaction<K, V> {
         match self.rows.get(key) {
             Some(Some(Change::Put(value))) => Ok(Some(value.clone())),
             Some(Some(Change::Delete)) => Ok(None),
-            _ => Ok(self.open.place(self.cache.family_name())?.get(key)?.map(Bytes::from)),
+            _ => self.open.place(self.cache.family_name())?.get(key),
         }
     }
 

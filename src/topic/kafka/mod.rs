@@ -8,6 +8,7 @@ mod lookup;
 mod manage;
 mod opaque;
 mod part;
+mod produce;
 mod reader;
 mod reading;
 mod rebalance;

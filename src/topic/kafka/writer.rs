@@ -10,18 +10,18 @@ use futures::future::BoxFuture;
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, Message as _, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
+use rdkafka::message::Message as _;
+use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext, PurgeConfig};
 use tokio::sync::Notify;
 
 use super::client;
 use super::lookup::{self, Lookup};
 use super::manage::Admin;
 use super::opaque::Opaques;
+use super::produce::Handles;
 use crate::conf::KafkaConfig;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
-use crate::message::Headers;
 use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
 
 /// How long the thread listens for delivery reports at a time. The wrapper spins through the last millisecond of it.
@@ -34,6 +34,7 @@ const PURGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct KafkaWriter {
     producer: Arc<BaseProducer<Deliveries>>,
+    handles: Handles<Deliveries>,
     state: Arc<State>,
     admin: Admin,
     lookup: Arc<Lookup>,
@@ -70,7 +71,8 @@ impl KafkaWriter {
         let (polled, seen) = (Arc::clone(&producer), Arc::clone(&state));
         let thread = std::thread::Builder::new().name("kafka-writer".to_owned());
         thread.spawn(move || serve(polled, &seen))?;
-        Ok(Self { producer, state, admin, lookup })
+        let handles = Handles::new(Arc::clone(&producer));
+        Ok(Self { producer, handles, state, admin, lookup })
     }
 }
 
@@ -204,19 +206,7 @@ impl Writer for KafkaWriter {
         let refusal = self.state.refusal();
         let number = self.state.opaques.pack(ack);
         self.state.outstanding.fetch_add(1, Ordering::AcqRel);
-        let sent = self.producer.send(BaseRecord {
-            topic: &record.topic,
-            partition: record.partition,
-            payload: record.value.as_deref(),
-            key: record.key.as_deref(),
-            timestamp: record.timestamp,
-            headers: headers(&record.headers),
-            delivery_opaque: number,
-        });
-        let error = match sent {
-            Ok(()) => return Ok(()),
-            Err((error, _)) => error,
-        };
+        let Err(error) = self.handles.send(&record, number) else { return Ok(()) };
         self.state.one_less();
         // Packed just now, and given to nobody.
         let Some(ack) = self.state.opaques.unpack(number) else { return Ok(()) };
@@ -264,12 +254,4 @@ impl Writer for KafkaWriter {
         }
         .boxed()
     }
-}
-
-fn headers(headers: &Headers) -> Option<OwnedHeaders> {
-    if headers.is_empty() {
-        return None;
-    }
-    let list = OwnedHeaders::new_with_capacity(headers.iter().len());
-    Some(headers.iter().fold(list, |list, (name, value)| list.insert(Header { key: name, value: value.as_deref() })))
 }
