@@ -1,0 +1,1 @@
+//! Topics in a directory, and the server that answers for them.

@@ -1,0 +1,1 @@
+//! A client: connections, producer and consumer.

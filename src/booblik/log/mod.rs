@@ -1,0 +1,1 @@
+//! Partitions on disk: append, read, recover, retain.

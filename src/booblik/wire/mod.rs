@@ -1,0 +1,1 @@
+//! Bytes ↔ requests and responses, without I/O.
