@@ -5,6 +5,9 @@ use bytes::{Buf as _, Bytes};
 use super::cursor::Cursor;
 use super::{ErrorCode, RESPONSE_HEADER_BYTES, WireError};
 
+/// A topic with an empty name and no partitions.
+const MIN_TOPIC_BYTES: usize = 6;
+
 /// A response of any kind: what its body means depends on the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
@@ -105,7 +108,7 @@ pub fn decode_produced(body: &[u8]) -> Result<Produced, WireError> {
 pub fn decode_described(body: &[u8]) -> Result<Vec<TopicInfo>, WireError> {
     let mut cursor = Cursor::new(body);
     let count = cursor.size().ok_or(WireError::Body("topic count"))?;
-    let mut topics = Vec::new();
+    let mut topics = Vec::with_capacity(cursor.remaining().div_euclid(MIN_TOPIC_BYTES).min(count as usize));
     for _ in 0..count {
         topics.push(topic(&mut cursor)?);
     }
