@@ -4,13 +4,15 @@ use bytes::{Buf as _, Bytes, BytesMut};
 
 use super::{LENGTH_BYTES, MAX_FRAME_BYTES, RESPONSE_HEADER_BYTES, WireError};
 
-/// The room that a read finds at least: many small frames come in with one call.
+/// The room that is made for a read: many small frames come in with one call.
 const READ_BYTES: usize = 64 << 10;
+/// The room that the side that asks makes for an answer it asked for, before more of it than this has arrived.
+const ANSWER_BYTES: usize = 1 << 20;
 
 /// Collects bytes as they arrive, in whatever pieces, and gives out whole frames without their length.
 ///
 /// What it holds is bounded by what has arrived, not by what a length announces: [`space`](Self::space) makes room for
-/// 64 KiB more at a time, and doubles that for a frame that does go on.
+/// 64 KiB more (1 MiB for an answer), and for as much again as has come of a frame that does go on.
 ///
 /// A frame is a slice of the buffer. It may be kept; the memory it was read into is then kept with it.
 ///
@@ -30,25 +32,34 @@ const READ_BYTES: usize = 64 << 10;
 pub struct Frames {
     buffer: BytesMut,
     min_bytes: usize,
+    read_bytes: usize,
 }
 
 impl Frames {
     /// For the side that answers: frames of 1 to 8,388,608 bytes.
     pub fn of_requests() -> Self {
-        Self { buffer: BytesMut::new(), min_bytes: 1 }
+        Self { buffer: BytesMut::new(), min_bytes: 1, read_bytes: READ_BYTES }
     }
 
     /// For the side that asks: frames of 6 to 8,388,608 bytes.
     pub fn of_responses() -> Self {
-        Self { buffer: BytesMut::new(), min_bytes: RESPONSE_HEADER_BYTES }
+        Self { buffer: BytesMut::new(), min_bytes: RESPONSE_HEADER_BYTES, read_bytes: ANSWER_BYTES }
     }
 
     /// Where to read into, for example with `read_buf`; it has room.
     pub fn space(&mut self) -> &mut BytesMut {
         if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 4 {
-            self.buffer.reserve(READ_BYTES);
+            let trusted = self.buffer.len().max(self.read_bytes);
+            self.buffer.reserve(self.missing_bytes().min(trusted).max(READ_BYTES));
         }
         &mut self.buffer
+    }
+
+    /// What the frame that has begun still lacks, as far as its length is one; 0 when that is not here yet.
+    fn missing_bytes(&self) -> usize {
+        let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return 0 };
+        let length = (u32::from_be_bytes(*head) as usize).min(MAX_FRAME_BYTES);
+        (LENGTH_BYTES + length).saturating_sub(self.buffer.len())
     }
 
     /// Adds bytes that were read elsewhere.
