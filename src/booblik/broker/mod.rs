@@ -7,7 +7,7 @@
 //!
 //! | what | default | where |
 //! |---|---|---|
-//! | bytes and records that wait for a partition's writer | 8 MiB, 65,536 | [`BrokerOptions`] |
+//! | bytes and records that wait for a partition's writer | 1 MiB, 16,384 | [`BrokerOptions`] |
 //! | a batch, as it is stored | 16 MiB | [`Partition::append`] |
 //! | a record | 8 MiB less 26 bytes, and a segment less 8 bytes | [`Partition::max_record_bytes`] |
 //! | partitions of a topic | 10,000 | [`Broker::ensure_topic`] |

@@ -22,9 +22,9 @@ pub struct BrokerOptions {
     pub default: TopicOptions,
     /// How topics are kept, by their name.
     pub topics: BTreeMap<String, TopicOptions>,
-    /// Bytes that wait in front of a partition's writer before callers have to wait, 8 MiB by default.
+    /// Bytes that wait in front of a partition's writer before callers have to wait, 1 MiB by default.
     pub queue_bytes: usize,
-    /// Records that wait in front of a partition's writer before callers have to wait, 65,536 by default.
+    /// Records that wait in front of a partition's writer before callers have to wait, 16,384 by default.
     pub queue_records: usize,
     /// How long a writer that has nothing to do lets records gather that nobody waits for, 200 µs by default.
     pub gather: Duration,
@@ -67,8 +67,8 @@ impl Default for BrokerOptions {
         Self {
             default: TopicOptions::default(),
             topics: BTreeMap::new(),
-            queue_bytes: 8 << 20,
-            queue_records: 65_536,
+            queue_bytes: 1 << 20,
+            queue_records: 16_384,
             gather: Duration::from_micros(200),
             writer_threads: 4,
             retention_check: Duration::from_secs(30),
