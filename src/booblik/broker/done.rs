@@ -6,28 +6,16 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::booblik::log::MAX_RECORD_BYTES;
+use crate::booblik::wire::MAX_RECORD_BYTES;
 use crate::error::{Error, Kind};
 use crate::util::panic_message;
-
-/// What a producer waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Ack {
-    /// For nothing. The records are queued; whether they were written is not said.
-    None,
-    /// Until the records are written. They survive the process, also when it is killed; not a loss of power.
-    #[default]
-    Written,
-    /// Until the records are on stable storage.
-    Forced,
-}
 
 /// Where a batch was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// The offset of its first record; the others follow. −1 for [`Ack::None`].
+    /// The offset of its first record; the others follow. −1 for [`Acks::None`].
     pub base_offset: i64,
-    /// The offset behind its last record. −1 for [`Ack::None`].
+    /// The offset behind its last record. −1 for [`Acks::None`].
     pub end_offset: i64,
 }
 
@@ -103,6 +91,10 @@ pub type Outcome = Result<Appended, AppendError>;
 pub trait Acknowledge: Send + Sync {
     /// The batch with the number `token` was written, or was not.
     fn acknowledge(&self, token: u64, outcome: Outcome);
+
+    /// All batches that were written together have been acknowledged. Called once for each of them: the time to wake
+    /// someone up.
+    fn group_ended(&self) {}
 }
 
 /// Where to say what became of a batch. Each is told exactly once, also when the broker is closed.
@@ -131,21 +123,29 @@ impl Done {
         Self::Call(Box::new(f))
     }
 
-    /// A panic of the one who is told is logged: the others are told all the same.
-    pub(super) fn tell(self, outcome: Outcome) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.tell_now(outcome))) {
+    /// Says it. Returns who wants to know when the whole group has been told. A panic of the one who is told is logged:
+    /// the others are told all the same.
+    pub(super) fn tell(self, outcome: Outcome) -> Option<Arc<dyn Acknowledge>> {
+        let told = catch_unwind(AssertUnwindSafe(|| match self {
+            Self::Nobody => None,
+            Self::Send(sender) => {
+                // Whoever asked may have gone: that is not the log's business.
+                let _ = sender.send(outcome);
+                None
+            }
+            Self::Call(f) => {
+                f(outcome);
+                None
+            }
+            Self::Token(acknowledge, token) => {
+                acknowledge.acknowledge(token, outcome);
+                Some(acknowledge)
+            }
+        }));
+        told.unwrap_or_else(|panic| {
             tracing::error!("the receiver of an acknowledgement panicked: {}", panic_message(&*panic));
-        }
-    }
-
-    fn tell_now(self, outcome: Outcome) {
-        match self {
-            Self::Nobody => {}
-            // Whoever asked may have gone: that is not the log's business.
-            Self::Send(sender) => drop(sender.send(outcome)),
-            Self::Call(f) => f(outcome),
-            Self::Token(acknowledge, token) => acknowledge.acknowledge(token, outcome),
-        }
+            None
+        })
     }
 }
 

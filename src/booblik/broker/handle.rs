@@ -19,13 +19,13 @@ use super::registry;
 /// done the drop blocks; [`close`](Self::close) does it without blocking.
 ///
 /// ```
-/// # use slipstream::booblik::broker::{Ack, Broker, BrokerOptions};
+/// # use slipstream::booblik::broker::{Acks, Broker, BrokerOptions};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> slipstream::Result<()> {
 /// # let dir = tempfile::tempdir()?;
 /// let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
 /// broker.ensure_topic("words", 4).await?;
-/// broker.partition("words", 3)?.append(["hello"], Ack::Forced).await?;
+/// broker.partition("words", 3)?.append(["hello"], Acks::Forced).await?;
 /// broker.close().await?;
 ///
 /// let again = Broker::open(dir.path(), BrokerOptions::default()).await?;

@@ -31,7 +31,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use done::{Ack, Acknowledge, AppendError, Appended, Done, Outcome};
+pub use crate::booblik::wire::Acks;
+pub use done::{Acknowledge, AppendError, Appended, Done, Outcome};
 pub use handle::Broker;
 pub use health::{Health, PartitionMetrics, Unavailable};
 pub use options::{BrokerOptions, TopicOptions};

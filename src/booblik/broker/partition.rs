@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 use crate::booblik::log::Batch;
+use crate::booblik::wire::Acks;
 use crate::error::{Error, Kind, Result};
 
-use super::done::{Ack, AppendError, Appended, Done};
+use super::done::{AppendError, Appended, Done};
 use super::queue::Turn;
 use super::writer::Writer;
 
@@ -17,7 +18,7 @@ use super::writer::Writer;
 /// Cheap to clone. It can be read as long as it is held, and appended to as long as its broker is open.
 ///
 /// ```
-/// # use slipstream::booblik::broker::{Ack, Broker, BrokerOptions};
+/// # use slipstream::booblik::broker::{Acks, Broker, BrokerOptions};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> slipstream::Result<()> {
 /// # let dir = tempfile::tempdir()?;
@@ -25,7 +26,7 @@ use super::writer::Writer;
 /// broker.ensure_topic("words", 1).await?;
 /// let words = broker.partition("words", 0)?;
 ///
-/// let appended = words.append(["some", "words"], Ack::Written).await?;
+/// let appended = words.append(["some", "words"], Acks::Written).await?;
 /// assert_eq!(appended.end_offset, 2);
 ///
 /// let batch = words.read(1, 1 << 20)?;
@@ -67,7 +68,7 @@ impl Partition {
     pub async fn append<R: AsRef<[u8]>>(
         &self,
         records: impl IntoIterator<Item = R>,
-        ack: Ack,
+        ack: Acks,
     ) -> Result<Appended, AppendError> {
         let (sender, receiver) = oneshot::channel();
         let (mut records, mut done) = (Some(records), Some(Done::Send(sender)));
@@ -91,7 +92,7 @@ impl Partition {
     pub fn submit<R: AsRef<[u8]>>(
         &self,
         records: impl IntoIterator<Item = R>,
-        ack: Ack,
+        ack: Acks,
         done: Done,
     ) -> Result<(), AppendError> {
         self.0.push(&mut Some(records), ack, &mut Some(done), Turn::Soon)

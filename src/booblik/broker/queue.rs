@@ -3,8 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::booblik::log::{HEADER_BYTES, encode};
+use crate::booblik::wire::Acks;
 
-use super::done::{Ack, AppendError, Appended, Done};
+use super::done::{AppendError, Appended, Done, Outcome};
 
 /// The most that one batch may hold, as it is stored.
 pub(super) const MAX_BATCH_BYTES: usize = 16 << 20;
@@ -71,9 +72,16 @@ pub(super) struct Batch {
 }
 
 impl Group {
+    /// Tells everyone what became of their records, and then that all have been told. `outcome` gets the number of
+    /// records of each batch, in order.
+    pub(super) fn tell(&mut self, mut outcome: impl FnMut(u32) -> Outcome) {
+        let told: Vec<_> = self.batches.drain(..).filter_map(|batch| batch.done.tell(outcome(batch.records))).collect();
+        told.iter().for_each(|acknowledge| acknowledge.group_ended());
+    }
+
     /// Tells everyone that nothing was written.
     pub(super) fn fail(&mut self, error: &AppendError) {
-        self.batches.drain(..).for_each(|batch| batch.done.tell(Err(error.clone())));
+        self.tell(|_| Err(error.clone()));
     }
 }
 
@@ -98,7 +106,7 @@ impl Queue {
     pub(super) fn push<R: AsRef<[u8]>>(
         &self,
         records: &mut Option<impl IntoIterator<Item = R>>,
-        ack: Ack,
+        ack: Acks,
         done: &mut Option<Done>,
         turn: Turn,
     ) -> Result<Turn, AppendError> {
@@ -203,14 +211,14 @@ impl State {
         Ok(count)
     }
 
-    fn add(&mut self, records: u32, ack: Ack, done: Done) {
-        let done = if ack == Ack::None {
-            done.tell(Ok(Appended::UNKNOWN));
+    fn add(&mut self, records: u32, ack: Acks, done: Done) {
+        let done = if ack == Acks::None {
+            drop(done.tell(Ok(Appended::UNKNOWN)));
             Done::Nobody
         } else {
             done
         };
-        self.group.forced |= ack == Ack::Forced;
+        self.group.forced |= ack == Acks::Forced;
         self.group.records += records as usize;
         self.group.batches.push(Batch { records, done });
     }

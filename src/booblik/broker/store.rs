@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::booblik::log::split_directory;
+use crate::booblik::wire::is_topic_name;
 use crate::error::{Error, Kind, Result};
 
 const LOCK: &str = "booblik.lock";
@@ -118,7 +119,7 @@ fn parse(text: &str, path: &Path) -> Result<Vec<(String, i32)>> {
     let line = |line: &str| {
         let (topic, count) = line.split_once(' ')?;
         let count = count.trim().parse().ok().filter(|count| *count > 0)?;
-        crate::booblik::log::is_topic(topic).then(|| (topic.to_owned(), count))
+        is_topic_name(topic).then(|| (topic.to_owned(), count))
     };
     let wrong = |text: &str| {
         Error::new(Kind::Corrupt, format!("`{text}` is no topic and its number of partitions"))

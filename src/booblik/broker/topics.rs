@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::booblik::log::{PartitionLog, is_topic, partition_directory};
+use crate::booblik::log::{PartitionLog, partition_directory};
+use crate::booblik::wire::is_topic_name;
 use crate::error::{Error, Kind, Result};
 
 use super::options::BrokerOptions;
@@ -104,7 +105,7 @@ impl Topics {
 }
 
 fn check(topic: &str, count: i32) -> Result<()> {
-    if !is_topic(topic) {
+    if !is_topic_name(topic) {
         let text = format!("`{topic}` cannot name a topic: 1 to 249 of letters, digits, `.`, `_` and `-` can");
         return Err(Error::new(Kind::Config, text));
     }

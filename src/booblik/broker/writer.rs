@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use crate::booblik::log::{Durable, PartitionLog, View};
+use crate::booblik::wire::Acks;
 use crate::error::Result;
 
-use super::done::{Ack, AppendError, Appended, Done};
+use super::done::{AppendError, Appended, Done};
 use super::options::{BrokerOptions, TopicOptions};
 use super::pool::Pool;
 use super::queue::{Group, Limits, Queue, Turn};
@@ -76,7 +77,7 @@ impl Writer {
     pub(super) fn push<R: AsRef<[u8]>>(
         self: &Arc<Self>,
         records: &mut Option<impl IntoIterator<Item = R>>,
-        ack: Ack,
+        ack: Acks,
         done: &mut Option<Done>,
         turn: Turn,
     ) -> Result<(), AppendError> {
@@ -225,9 +226,9 @@ impl Writer {
 
 /// Tells everyone where their records are.
 fn acknowledge(group: &mut Group, mut base: i64) {
-    for batch in group.batches.drain(..) {
-        let end = base + i64::from(batch.records);
-        batch.done.tell(Ok(Appended { base_offset: base, end_offset: end }));
-        base = end;
-    }
+    group.tell(|records| {
+        let appended = Appended { base_offset: base, end_offset: base + i64::from(records) };
+        base = appended.end_offset;
+        Ok(appended)
+    });
 }

@@ -35,11 +35,10 @@ mod view;
 
 pub use name::{partition_directory, split_directory};
 pub use options::{LogOptions, OnDamage};
-pub use record::{HEADER_BYTES, MAX_RECORD_BYTES, Record, Records};
+pub use record::{HEADER_BYTES, Record, Records};
 pub use view::Batch;
 
 pub(crate) use durable::Durable;
-pub(crate) use name::is_topic;
 pub(crate) use partition::PartitionLog;
 pub(crate) use record::encode;
 pub(crate) use retain::Retention;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::booblik::wire::is_topic_name;
+
 /// What a name that could be a segment's is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Name {
@@ -46,11 +48,5 @@ pub fn split_directory(name: &str) -> Option<(&str, i32)> {
     let (topic, number) = name.rsplit_once('-')?;
     let canonical = number.bytes().all(|byte| byte.is_ascii_digit()) && (number.len() == 1 || !number.starts_with('0'));
     let partition = number.parse().ok().filter(|_| canonical)?;
-    is_topic(topic).then_some((topic, partition))
-}
-
-/// Whether a topic may have this name: 1 to 249 of `A-Z a-z 0-9 . _ -`.
-pub(crate) fn is_topic(name: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    (1..=249).contains(&name.len()) && name.bytes().all(allowed)
+    is_topic_name(topic).then_some((topic, partition))
 }

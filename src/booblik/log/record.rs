@@ -9,9 +9,6 @@ use crate::error::{Error, Kind, Result};
 /// Bytes in front of each payload: its length and its checksum.
 pub const HEADER_BYTES: usize = 8;
 
-/// The largest payload that a client can read back: an answer has at most 8 MiB, and 26 bytes of it are not payload.
-pub const MAX_RECORD_BYTES: usize = (8 << 20) - 26;
-
 /// Appends the stored form of `payload` to `out`. The payload has at least one byte and fewer than 2³¹.
 #[inline]
 pub(crate) fn encode(payload: &[u8], out: &mut Vec<u8>) {

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Kind;
 
-use super::super::{Ack, Acknowledge, AppendError, Broker, BrokerOptions, Done, Outcome, TopicOptions};
+use super::super::{Acknowledge, Acks, AppendError, Broker, BrokerOptions, Done, Outcome, TopicOptions};
 use super::open;
 
 #[tokio::test]
@@ -12,7 +12,7 @@ async fn what_was_appended_is_read_back_and_survives_a_reopen() {
     let broker = open(&dir).await;
     assert_eq!(broker.ensure_topic("t", 2).await.unwrap(), 2);
     let partition = broker.partition("t", 1).unwrap();
-    let appended = partition.append(["a", "bb", "ccc"], Ack::Written).await.unwrap();
+    let appended = partition.append(["a", "bb", "ccc"], Acks::Written).await.unwrap();
     assert_eq!((appended.base_offset, appended.end_offset), (0, 3));
     let id = broker.id().to_owned();
     broker.close().await.unwrap();
@@ -46,11 +46,11 @@ async fn a_bad_record_takes_its_batch_with_it_and_nothing_else() {
     let broker = Broker::open(dir.path(), options).await.unwrap();
     broker.ensure_topic("t", 1).await.unwrap();
     let partition = broker.partition("t", 0).unwrap();
-    assert_eq!(partition.append(["ok", ""], Ack::Written).await, Err(AppendError::Empty));
-    assert_eq!(partition.append([] as [&str; 0], Ack::Written).await, Err(AppendError::Empty));
+    assert_eq!(partition.append(["ok", ""], Acks::Written).await, Err(AppendError::Empty));
+    assert_eq!(partition.append([] as [&str; 0], Acks::Written).await, Err(AppendError::Empty));
     let large = vec![1; 1017];
-    assert_eq!(partition.append([&large], Ack::Written).await, Err(AppendError::TooLarge { max_bytes: 1016 }));
-    partition.append([&large[1..]], Ack::Forced).await.unwrap();
+    assert_eq!(partition.append([&large], Acks::Written).await, Err(AppendError::TooLarge { max_bytes: 1016 }));
+    partition.append([&large[1..]], Acks::Forced).await.unwrap();
     assert_eq!(partition.high_watermark(), 1);
 }
 
@@ -73,7 +73,7 @@ async fn submitted_batches_are_written_together_and_acknowledged_in_order() {
     let counting = Arc::new(Counting(0.into(), 0.into()));
     for token in 0..10_000 {
         let done = || Done::Token(Arc::clone(&counting) as Arc<dyn Acknowledge>, token);
-        while let Err(error) = partition.submit([token.to_string()], Ack::Written, done()) {
+        while let Err(error) = partition.submit([token.to_string()], Acks::Written, done()) {
             assert_eq!(error, AppendError::Full);
             partition.room().await;
         }
@@ -81,5 +81,5 @@ async fn submitted_batches_are_written_together_and_acknowledged_in_order() {
     partition.watch().wait_for(|end| *end == 10_000).await.unwrap();
     broker.close().await.unwrap();
     assert_eq!(counting.1.load(Ordering::Relaxed), 9_999 * 5_000);
-    assert!(partition.append(["late"], Ack::Written).await.is_err_and(|error| error == AppendError::Closed));
+    assert!(partition.append(["late"], Acks::Written).await.is_err_and(|error| error == AppendError::Closed));
 }
