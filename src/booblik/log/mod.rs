@@ -42,4 +42,4 @@ pub(crate) use durable::Durable;
 pub(crate) use partition::PartitionLog;
 pub(crate) use record::encode;
 pub(crate) use retain::Retention;
-pub(crate) use view::View;
+pub(crate) use view::{Found, Slice, View};
