@@ -18,39 +18,30 @@ use super::producer::ProducerBuilder;
 use super::stats::{ClientStats, Counters};
 use super::topic::Topic;
 use super::{Address, Ended};
-use crate::booblik::wire::{self, Acks, ErrorCode, Fetch, Fetched, Produced, TopicInfo};
+use crate::booblik::wire::{self, Acks, Fetch, Fetched, Produced, TopicInfo};
 
 /// A client of one broker. Clones share its connections, and may be used by many tasks at once.
 ///
 /// See [the module](super) for what it does about lost connections, late answers and dropped calls.
 ///
 /// ```
-/// # use slipstream::booblik::wire;
-/// # async fn broker() -> std::io::Result<std::net::SocketAddr> {
-/// #     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-/// #     let listener = tokio::net::TcpListener::bind("[::1]:0").await?;
-/// #     let address = listener.local_addr()?;
-/// #     tokio::spawn(async move {
-/// #         let (mut socket, _) = listener.accept().await?;
-/// #         let mut request = [0; 42];
-/// #         socket.read_exact(&mut request).await?;
-/// #         let produced = wire::Produced { base_offset: 0, log_end_offset: 2 };
-/// #         let mut answer = bytes::BytesMut::new();
-/// #         wire::encode_produced(&mut answer, 1, produced);
-/// #         socket.write_all(&answer).await?;
-/// #         std::future::pending::<std::io::Result<()>>().await
-/// #     });
-/// #     Ok(address)
-/// # }
+/// # use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
 /// use slipstream::booblik::client::Client;
-/// use slipstream::booblik::wire::Acks;
+/// use slipstream::booblik::wire::{Acks, Fetch};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> slipstream::Result<()> {
-/// # let address = broker().await?.to_string();
+/// # let dir = tempfile::tempdir()?;
+/// # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+/// # broker.ensure_topic("words", 1).await?;
+/// # let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+/// # let address = server.local_addr().to_string();
 /// let client = Client::connect(&address).await?;
 /// let produced = client.produce("words", 0, Acks::Written, &["one", "two"]).await?;
 /// assert_eq!(produced.map(|produced| produced.base_offset), Some(0));
+///
+/// let fetch = Fetch { topic: "words", partition: 0, offset: 1, max_bytes: 1024, max_wait_millis: 0, min_bytes: 0 };
+/// assert_eq!(client.fetch(fetch).await?.records.values().next(), Some(&b"two"[..]));
 /// # Ok(())
 /// # }
 /// ```
@@ -104,7 +95,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorCode::UnknownTopicOrPartition`] when any of them does not exist, and what any call may fail with.
+    /// [`UnknownTopicOrPartition`](wire::ErrorCode::UnknownTopicOrPartition) when any of them does not exist, and what any
+    /// call may fail with.
     pub async fn metadata<N: AsRef<str> + Sync>(&self, topics: &[N]) -> Result<Vec<TopicInfo>, ClientError> {
         self.check_open()?;
         let names_bytes = topics.iter().map(|topic| topic.as_ref().len() + 2).sum::<usize>();
@@ -131,7 +123,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorCode::UnknownTopicOrPartition`], [`ClientError::NoPartitions`], and what any call may fail with.
+    /// [`UnknownTopicOrPartition`](wire::ErrorCode::UnknownTopicOrPartition), [`ClientError::NoPartitions`], and what any
+    /// call may fail with.
     pub async fn topic(&self, name: &str) -> Result<Topic, ClientError> {
         let described = self.metadata(&[name]).await?;
         let own = described.into_iter().find(|topic| topic.name == name);
@@ -176,7 +169,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ErrorCode::OffsetOutOfRange`] and others as [`ClientError::Refused`], or what any call may fail with.
+    /// [`OffsetOutOfRange`](wire::ErrorCode::OffsetOutOfRange) and others as [`ClientError::Refused`], or what any call may
+    /// fail with.
     pub async fn fetch(&self, fetch: Fetch<'_>) -> Result<Fetched, ClientError> {
         self.check_open()?;
         let deadline = Deadline::after(self.request_timeout() + fetch.wait());

@@ -169,11 +169,21 @@ async fn describe(client: &Client, place: &Place) -> Result<PartitionInfo, Clien
 ///
 /// A poll that is dropped loses nothing: the answer to its request is what the next poll returns.
 ///
-/// ```no_run
+/// ```
+/// # use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
+/// # use slipstream::booblik::wire::Acks;
 /// use slipstream::booblik::client::{Client, ClientError, Start};
 ///
-/// # async fn example(saved: i64) -> Result<(), ClientError> {
-/// let client = Client::connect("localhost:9092").await?;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> slipstream::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+/// # broker.ensure_topic("words", 1).await?;
+/// # let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+/// # let address = server.local_addr().to_string();
+/// # let saved = 1;
+/// let client = Client::connect(&address).await?;
+/// # client.produce("words", 0, Acks::Written, &["one", "two", "three"]).await?;
 /// let mut consumer = client.consumer("words", 0).start(Start::At(saved)).open().await?;
 /// loop {
 ///     match consumer.poll().await {
@@ -183,8 +193,10 @@ async fn describe(client: &Client, place: &Place) -> Result<PartitionInfo, Clien
 ///             consumer.skip_damaged();
 ///         }
 ///         Err(error) if error.is_retryable() => eprintln!("{error}, trying again"),
-///         Err(error) => return Err(error),
+///         Err(error) => return Err(error.into()),
 ///     }
+///     # assert_eq!((consumer.position(), consumer.lag()), (3, 0));
+///     # break Ok(());
 /// }
 /// # }
 /// ```

@@ -1,7 +1,6 @@
 //! A connection that is made again when it has ended.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

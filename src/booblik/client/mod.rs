@@ -1,18 +1,25 @@
 //! A client: connections, producer and consumer.
 //!
-//! ```no_run
+//! ```
+//! # use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
 //! use slipstream::booblik::client::{Client, Start};
 //! use slipstream::booblik::wire::Acks;
 //!
-//! # async fn example() -> Result<(), slipstream::booblik::client::ClientError> {
-//! let client = Client::connect("localhost:9092").await?;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> slipstream::Result<()> {
+//! # let dir = tempfile::tempdir()?;
+//! # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+//! # broker.ensure_topic("words", 1).await?;
+//! # let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+//! # let address = server.local_addr().to_string();
+//! let client = Client::connect(&address).await?; // host:port, or [address]:port for IPv6
 //! client.produce("words", 0, Acks::Written, &["hello", "world"]).await?;
 //!
 //! let mut consumer = client.consumer("words", 0).start(Start::Earliest).open().await?;
-//! loop {
-//!     let record = consumer.next().await?;
-//!     println!("{}: {} bytes", record.offset, record.value.len());
-//! }
+//! let record = consumer.next().await?;
+//! assert_eq!((record.offset, &record.value[..]), (0, &b"hello"[..]));
+//! assert_eq!(consumer.lag(), 1);
+//! # Ok(())
 //! # }
 //! ```
 //!

@@ -11,14 +11,23 @@ use crate::booblik::wire::{Acks, Partitioner, Produced};
 ///
 /// A key always goes to the same partition, with every client of this protocol. An empty key is a key too.
 ///
-/// ```no_run
+/// ```
+/// # use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
 /// use slipstream::booblik::client::Client;
 /// use slipstream::booblik::wire::Acks;
 ///
-/// # async fn example() -> Result<(), slipstream::booblik::client::ClientError> {
-/// let client = Client::connect("localhost:9092").await?;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> slipstream::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+/// # broker.ensure_topic("users", 3).await?;
+/// # let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+/// # let address = server.local_addr().to_string();
+/// let client = Client::connect(&address).await?;
 /// let users = client.topic("users").await?;
 /// users.send(Some(b"user-1"), "signed in", Acks::Forced).await?;
+/// assert_eq!(users.partition_for(Some(b"user-1")), 1);
+/// # assert_eq!(broker.partition("users", 1)?.high_watermark(), 1);
 /// # Ok(())
 /// # }
 /// ```

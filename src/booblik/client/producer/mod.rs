@@ -130,18 +130,25 @@ impl ProducerBuilder {
 ///
 /// A producer that is dropped sends what it has, without anyone waiting for it; [`close`](Self::close) waits.
 ///
-/// ```no_run
-/// use slipstream::booblik::client::{Client, ClientError};
+/// ```
+/// # use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
+/// use slipstream::booblik::client::Client;
 ///
-/// # async fn example() -> Result<(), ClientError> {
-/// let client = Client::connect("localhost:9092").await?;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> slipstream::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+/// # broker.ensure_topic("numbers", 1).await?;
+/// # let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+/// # let address = server.local_addr().to_string();
+/// let client = Client::connect(&address).await?;
 /// let producer = client.producer().build()?;
 /// let mut deliveries = Vec::new();
 /// for number in 0..1000 {
 ///     deliveries.push(producer.send("numbers", 0, number.to_string()).await?);
 /// }
-/// for delivery in deliveries {
-///     println!("at offset {:?}", delivery.await?.offset);
+/// for (number, delivery) in (0..).zip(deliveries) {
+///     assert_eq!(delivery.await?.offset, Some(number));
 /// }
 /// producer.close().await;
 /// # Ok(())
