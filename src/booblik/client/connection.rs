@@ -131,6 +131,16 @@ impl Connection {
         Ok(Self { shared })
     }
 
+    /// Sends a request if there is room for it at once; `None` otherwise, also when the connection has ended.
+    pub(super) fn try_submit(&self, ask: &Ask<'_>) -> Option<Result<oneshot::Receiver<Reply>, Unanswered>> {
+        let slot = self.shared.slots.try_acquire().ok()?;
+        let pushed = self.shared.try_push(ask)?;
+        if pushed.is_ok() {
+            slot.forget();
+        }
+        Some(pushed)
+    }
+
     /// Sends a request as soon as there is room for it, and returns where its reply will be.
     ///
     /// Requests of one task are sent in the order of its calls. A call that is dropped before it returns has sent nothing.

@@ -91,6 +91,18 @@ impl Link {
     ///
     /// Dropped before it returns, it has sent nothing.
     pub(super) async fn submit(&self, ask: &Ask<'_>, deadline: Deadline) -> Result<Pending, ClientError> {
+        if let Some(connection) = self.living() {
+            // Nearly always, and then without a timer.
+            match connection.try_submit(ask) {
+                Some(Ok(reply)) => return Ok(Pending { connection, reply, deadline }),
+                Some(Err(error @ Unanswered::Unwritable(_))) => return Err(error.into()),
+                Some(Err(_)) | None => {}
+            }
+        }
+        Box::pin(self.submit_later(ask, deadline)).await
+    }
+
+    async fn submit_later(&self, ask: &Ask<'_>, deadline: Deadline) -> Result<Pending, ClientError> {
         let mut unreachable = None;
         let sent = timeout_at(deadline.at, async {
             loop {
@@ -113,14 +125,9 @@ impl Link {
     /// The connection; a new one when there is none that lives, after as many attempts as it takes. Why the last one
     /// failed is left in `unreachable`.
     async fn connection(&self, unreachable: &mut Option<ClientError>) -> Arc<Connection> {
-        match self.living() {
-            Some(connection) => connection,
-            // Boxed, so that a call that has a connection stays small.
-            None => Box::pin(self.connect_again(unreachable)).await,
+        if let Some(connection) = self.living() {
+            return connection;
         }
-    }
-
-    async fn connect_again(&self, unreachable: &mut Option<ClientError>) -> Arc<Connection> {
         let mut backoff = self.backoff.lock().await;
         loop {
             if let Some(connection) = self.living() {
