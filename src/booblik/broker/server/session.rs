@@ -59,6 +59,8 @@ pub(super) struct Session {
     closed: Option<End>,
     stopping: bool,
     has_buffers: bool,
+    /// Requests that have arrived were left, because too many were under way.
+    left_some: bool,
 }
 
 impl End {
@@ -92,6 +94,7 @@ impl Session {
             closed: None,
             stopping: false,
             has_buffers: false,
+            left_some: false,
         }
     }
 
@@ -101,6 +104,9 @@ impl Session {
             self.take_requests();
             if let Err(end) = self.write_answers() {
                 return end;
+            }
+            if self.left_some && self.has_window() {
+                continue;
             }
             if self.is_quiet() {
                 match self.waiting.take() {
@@ -144,14 +150,18 @@ impl Session {
         if let Some(Waiting::Room(frame, _)) = self.waiting.take_if(|waiting| matches!(waiting, Waiting::Room(..))) {
             self.request(&frame);
         }
-        while self.waiting.is_none() && self.answers.len() < self.shared.options.max_pipelined {
+        self.left_some = true;
+        while self.waiting.is_none() && self.has_window() {
             match self.frames.next() {
                 Ok(Some(frame)) if frame.len() > self.shared.options.max_frame_bytes => {
                     self.close(format!("a request of {} bytes", frame.len()));
                     break;
                 }
                 Ok(Some(frame)) => self.request(&frame),
-                Ok(None) => break,
+                Ok(None) => {
+                    self.left_some = false;
+                    break;
+                }
                 Err(WireError::FrameLength(length)) => {
                     self.close(format!("a request whose length is said to be {length}"));
                     break;
@@ -162,6 +172,7 @@ impl Session {
                 }
             }
         }
+        self.left_some &= self.waiting.is_none();
         self.partial.hold(self.frames.buffered_bytes());
         self.touched.drain(..).for_each(|partition| partition.hurry());
     }
@@ -169,6 +180,7 @@ impl Session {
     /// What was taken is answered; nothing more is read.
     fn close(&mut self, reason: String) {
         self.frames = Frames::of_requests();
+        self.left_some = false;
         self.closed = Some(End::Dropped(reason));
     }
 
@@ -259,8 +271,12 @@ impl Session {
     }
 
     fn may_read(&self) -> bool {
-        let has_room = self.answers.len() < self.shared.options.max_pipelined;
-        self.closed.is_none() && !self.stopping && self.waiting.is_none() && has_room
+        self.closed.is_none() && !self.stopping && self.waiting.is_none() && self.has_window()
+    }
+
+    /// Whether another request may be taken.
+    fn has_window(&self) -> bool {
+        self.answers.len() < self.shared.options.max_pipelined
     }
 
     fn room(&self) -> impl Future<Output = ()> + use<> {
