@@ -2,6 +2,8 @@
 //!
 //! Says `booblik listening on ADDRESS` when it is ready, and stops gently on ctrl-c.
 
+#![expect(clippy::print_stdout, reason = "scripts wait for the line that says it is ready")]
+
 use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions};
 use slipstream::{Error, Kind, Result};
 

@@ -234,7 +234,7 @@ proptest! {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a place")]
         let length = (whole.len() as f64 * cut) as usize;
         let mut kept = 0;
-        while stored(&payloads[..kept + 1]).len() <= length {
+        while stored(&payloads[..=kept]).len() <= length {
             kept += 1;
         }
         let made = Made::new().segment(0, &whole[..length]);

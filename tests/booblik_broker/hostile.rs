@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipstream::booblik::broker::ServerOptions;
+use slipstream::booblik::broker::{BrokerOptions, ServerOptions};
 use slipstream::booblik::wire::{Acks, ErrorCode};
 
 use super::peer::{Ask, Peer};
@@ -86,12 +86,11 @@ async fn an_end_between_requests_is_clean_and_within_one_is_not() {
 
 #[tokio::test]
 async fn a_client_that_says_no_more_gets_the_answers_that_are_due() {
-    use tokio::io::AsyncWriteExt as _;
     let serving = serving().await;
     let mut peer = serving.peer().await;
     let frames: Vec<_> = (0..50).map(|_| peer.produce_frame("t", 0, Acks::Forced, &[b"x"])).collect();
     peer.send(&frames.concat()).await;
-    peer.stream.shutdown().await.unwrap();
+    tokio::io::AsyncWriteExt::shutdown(&mut peer.stream).await.unwrap();
     for _ in 0..50 {
         assert!(peer.answer().await.1.is_ok());
     }
@@ -101,7 +100,7 @@ async fn a_client_that_says_no_more_gets_the_answers_that_are_due() {
 #[tokio::test]
 async fn a_client_that_stops_reading_is_dropped_and_holds_up_nobody() {
     let options = ServerOptions { write_stall: Duration::from_millis(300), ..ServerOptions::default() };
-    let serving = serving_with(Default::default(), options).await;
+    let serving = serving_with(BrokerOptions::default(), options).await;
     let mut other = serving.peer().await;
     for _ in 0..4 {
         other.produce("t", 0, Acks::Written, &[&vec![7; 4 << 20]]).await.unwrap();
@@ -117,13 +116,12 @@ async fn a_client_that_stops_reading_is_dropped_and_holds_up_nobody() {
 #[tokio::test]
 async fn a_client_that_reads_no_acknowledgements_is_bounded_and_dropped() {
     let options = ServerOptions { write_stall: Duration::from_millis(300), ..ServerOptions::default() };
-    let serving = serving_with(Default::default(), options).await;
+    let serving = serving_with(BrokerOptions::default(), options).await;
     let address = serving.server.local_addr();
     let stuck = tokio::spawn(async move {
         let mut peer = Peer::connect(address).await;
         let frame = peer.produce_frame("t", 0, Acks::Written, &[b"x"]).repeat(2000);
-        use tokio::io::AsyncWriteExt as _;
-        while peer.stream.write_all(&frame).await.is_ok() {}
+        while tokio::io::AsyncWriteExt::write_all(&mut peer.stream, &frame).await.is_ok() {}
     });
     until(|| serving.server.metrics().dropped == 1).await;
     stuck.await.unwrap();
@@ -133,7 +131,7 @@ async fn a_client_that_reads_no_acknowledgements_is_bounded_and_dropped() {
 #[tokio::test]
 async fn a_request_that_makes_no_progress_is_dropped() {
     let options = ServerOptions { read_stall: Duration::from_millis(100), ..ServerOptions::default() };
-    let serving = serving_with(Default::default(), options).await;
+    let serving = serving_with(BrokerOptions::default(), options).await;
     let mut peer = serving.peer().await;
     peer.send(&[0, 0, 1, 0, 0, 1]).await;
     assert!(peer.is_closed().await);

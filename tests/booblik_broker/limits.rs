@@ -42,15 +42,15 @@ async fn more_than_a_queue_holds_is_written_all_the_same() {
     for number in 0..1000_u32 {
         sent.extend_from_slice(&peer.produce_frame("t", 0, Acks::Written, &[&number.to_be_bytes(), &[7; 200]]));
     }
-    let (mut reader, mut writer) = peer.stream.split();
-    let write = tokio::io::AsyncWriteExt::write_all(&mut writer, &sent);
-    let read = async {
+    let (mut incoming, mut outgoing) = peer.stream.split();
+    let sending = tokio::io::AsyncWriteExt::write_all(&mut outgoing, &sent);
+    let receiving = async {
         let mut answers = vec![0; 1000 * 26];
-        tokio::io::AsyncReadExt::read_exact(&mut reader, &mut answers).await.unwrap();
+        tokio::io::AsyncReadExt::read_exact(&mut incoming, &mut answers).await.unwrap();
         answers
     };
-    let (wrote, answers) = tokio::join!(write, read);
-    wrote.unwrap();
+    let (sent_all, answers) = tokio::join!(sending, receiving);
+    sent_all.unwrap();
     let bases: Vec<i64> =
         answers.chunks(26).map(|answer| i64::from_be_bytes(answer[10..18].try_into().unwrap())).collect();
     assert_eq!(bases, (0..1000).map(|number| number * 2).collect::<Vec<_>>());

@@ -5,7 +5,7 @@ use slipstream::booblik::wire::{Acks, ErrorCode};
 
 use super::peer::{Ask, Peer, put_place};
 use super::support::{Serving, serving, serving_with, small_segments};
-use slipstream::booblik::broker::ServerOptions;
+use slipstream::booblik::broker::{BrokerOptions, ServerOptions};
 
 const RECORD: &[&[u8]] = &[b"x"];
 
@@ -242,7 +242,7 @@ async fn what_was_acknowledged_is_there_after_a_restart_and_in_the_file_as_it_is
     assert_eq!(peer.answer().await.1.unwrap()[12..], file);
     let directory = serving.stop().await;
 
-    let broker = slipstream::booblik::broker::Broker::open(directory.path(), Default::default()).await.unwrap();
+    let broker = slipstream::booblik::broker::Broker::open(directory.path(), BrokerOptions::default()).await.unwrap();
     let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
     let serving = Serving { broker, server, directory };
     let mut peer = serving.peer().await;

@@ -249,21 +249,21 @@ impl Session {
     async fn wait(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let (answers, room) = (Arc::clone(&self.answers), self.room());
-        let reads = self.may_read();
-        let missing = if reads { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
+        let may_read = self.may_read();
+        let missing = if may_read { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
         let (until, expired) = self.patience();
         tokio::select! {
             biased;
             () = shared.stop.cancelled(), if !self.stopping => self.stopping = true,
             () = answers.ready(), if answers.len() > 0 => {}
             () = room, if self.waiting.is_some() => {}
-            ready = self.socket.stream.readable(), if reads && missing == 0 => {
-                ready.map_err(|error| End::lost(&error))?;
+            readable = self.socket.stream.readable(), if may_read && missing == 0 => {
+                readable.map_err(|error| End::lost(&error))?;
                 self.read()?;
             }
             _ = shared.partial.acquire_many(missing), if missing > 0 => {}
-            ready = self.socket.stream.writable(), if !self.out.is_empty() => {
-                ready.map_err(|error| End::lost(&error))?;
+            writable = self.socket.stream.writable(), if !self.out.is_empty() => {
+                writable.map_err(|error| End::lost(&error))?;
             }
             () = sleep_until(until) => return self.expire(expired),
         }
