@@ -110,8 +110,8 @@ pub(super) fn topics(directory: &Path) -> Result<BTreeMap<String, i32>> {
 
 /// Writes down how many partitions the topics have.
 pub(super) fn record_topics(directory: &Path, topics: &BTreeMap<String, i32>) -> Result<()> {
-    let lines: String = topics.iter().map(|(topic, count)| format!("{topic} {count}\n")).collect();
-    replace(directory, TOPICS, &lines)
+    let lines: Vec<String> = topics.iter().map(|(topic, count)| format!("{topic} {count}\n")).collect();
+    replace(directory, TOPICS, &lines.concat())
 }
 
 /// Lines of a name and a number.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::booblik::log::{PartitionLog, partition_directory};
+use crate::booblik::log::{PartitionLog, each, partition_directory};
 use crate::booblik::wire::is_topic_name;
 use crate::error::{Error, Kind, Result};
 
@@ -40,9 +40,11 @@ impl Topics {
             served: RwLock::default(),
             creating: Mutex::default(),
         };
-        for (topic, count) in store::topics(directory)? {
-            let partitions = topics.open_topic(&topic, count)?;
-            topics.serve(&topic, partitions);
+        let counts: Vec<(String, i32)> = store::topics(directory)?.into_iter().collect();
+        let open = |at: usize| counts.get(at).map(|(topic, count)| topics.open_topic(topic, *count));
+        let opened = each(counts.len(), open).into_iter().flatten();
+        for ((topic, _), partitions) in counts.iter().zip(opened) {
+            topics.serve(topic, partitions?);
         }
         Ok(topics)
     }
@@ -86,12 +88,13 @@ impl Topics {
         check(topic, count)?;
         let name: Arc<str> = topic.into();
         let log = self.options.for_topic(topic).log();
-        let open = |number| {
+        let open = |at: usize| {
+            let number = i32::try_from(at).unwrap_or(i32::MAX);
             let directory = self.directory.join(partition_directory(topic, number));
             let log = PartitionLog::open(&directory, log.clone())?;
             Ok(Partition(Arc::new(Writer::new(Arc::clone(&name), number, log, &self.options, &self.pool))))
         };
-        (0..count).map(open).collect()
+        each(usize::try_from(count).unwrap_or(0), open).into_iter().collect()
     }
 
     fn serve(&self, topic: &str, partitions: Vec<Partition>) -> Arc<[Partition]> {

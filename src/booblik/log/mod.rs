@@ -13,6 +13,7 @@
 //! | `index` | offset → position, sparse |
 //! | `segment` | one open file |
 //! | `recover` | a directory becomes a log; a torn tail is cut |
+//! | `parallel` | several files at a time |
 //! | `partition` | the writing side: append, roll, take back, resume |
 //! | `view` | the reading side, shared by all readers |
 //! | `durable` | what still has to reach the disk |
@@ -25,6 +26,7 @@ mod durable;
 mod index;
 mod name;
 mod options;
+mod parallel;
 mod partition;
 mod record;
 mod recover;
@@ -39,6 +41,7 @@ pub use record::{HEADER_BYTES, Record, Records};
 pub use view::Batch;
 
 pub(crate) use durable::Durable;
+pub(crate) use parallel::each;
 pub(crate) use partition::PartitionLog;
 pub(crate) use record::encode;
 pub(crate) use retain::Retention;

@@ -13,6 +13,7 @@ use crate::error::{Error, Kind, Result};
 
 use super::name::{Name, segment_of, segment_path, unsettled_path};
 use super::options::{LogOptions, OnDamage};
+use super::parallel::each;
 use super::partition::PartitionLog;
 use super::scan::{Scanned, scan};
 use super::segment::Segment;
@@ -63,16 +64,15 @@ impl Files {
 
     /// Reads them all.
     fn load(self, directory: &Path, options: &LogOptions) -> Result<Loaded> {
+        let load = |at: usize| self.0.get(at).map(|base| LoadedSegment::load(directory, *base, options));
         let mut loaded = Loaded { segments: Vec::new() };
-        for (at, base) in self.0.iter().enumerate() {
-            if !loaded.admits(directory, *base, options)? {
+        for (at, segment) in each(self.0.len(), load).into_iter().flatten().enumerate() {
+            let segment = segment?;
+            if !loaded.admits(directory, segment.base, options)? {
                 remove_from(directory, self.0.get(at..).unwrap_or_default())?;
                 break;
             }
-            let file = OpenOptions::new().read(true).write(true).open(segment_path(directory, *base))?;
-            let file_bytes = file.metadata()?.len();
-            let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
-            loaded.segments.push(LoadedSegment { base: *base, file, file_bytes, scanned });
+            loaded.segments.push(segment);
         }
         Ok(loaded)
     }
@@ -90,6 +90,13 @@ struct LoadedSegment {
 }
 
 impl LoadedSegment {
+    fn load(directory: &Path, base: i64, options: &LogOptions) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(segment_path(directory, base))?;
+        let file_bytes = file.metadata()?.len();
+        let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
+        Ok(Self { base, file, file_bytes, scanned })
+    }
+
     fn end(&self) -> i64 {
         self.base.saturating_add_unsigned(self.scanned.records)
     }

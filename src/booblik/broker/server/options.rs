@@ -41,8 +41,8 @@ impl Default for ServerOptions {
             max_pipelined: 1024,
             max_frame_bytes: crate::booblik::wire::MAX_FRAME_BYTES,
             max_partial_bytes: 256 << 20,
-            idle: Duration::from_secs(3600),
-            read_stall: Duration::from_secs(60),
+            idle: Duration::from_hours(1),
+            read_stall: Duration::from_mins(1),
             write_stall: Duration::from_secs(30),
             drain: Duration::from_secs(5),
         }

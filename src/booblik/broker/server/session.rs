@@ -59,6 +59,8 @@ pub(super) struct Session {
     closed: Option<End>,
     stopping: bool,
     has_buffers: bool,
+    /// Requests that have arrived were left, because too many were under way.
+    left_some: bool,
 }
 
 impl End {
@@ -92,6 +94,7 @@ impl Session {
             closed: None,
             stopping: false,
             has_buffers: false,
+            left_some: false,
         }
     }
 
@@ -101,6 +104,9 @@ impl Session {
             self.take_requests();
             if let Err(end) = self.write_answers() {
                 return end;
+            }
+            if self.left_some && self.has_window() {
+                continue;
             }
             if self.is_quiet() {
                 match self.waiting.take() {
@@ -144,14 +150,18 @@ impl Session {
         if let Some(Waiting::Room(frame, _)) = self.waiting.take_if(|waiting| matches!(waiting, Waiting::Room(..))) {
             self.request(&frame);
         }
-        while self.waiting.is_none() && self.answers.len() < self.shared.options.max_pipelined {
+        self.left_some = true;
+        while self.waiting.is_none() && self.has_window() {
             match self.frames.next() {
                 Ok(Some(frame)) if frame.len() > self.shared.options.max_frame_bytes => {
                     self.close(format!("a request of {} bytes", frame.len()));
                     break;
                 }
                 Ok(Some(frame)) => self.request(&frame),
-                Ok(None) => break,
+                Ok(None) => {
+                    self.left_some = false;
+                    break;
+                }
                 Err(WireError::FrameLength(length)) => {
                     self.close(format!("a request whose length is said to be {length}"));
                     break;
@@ -162,6 +172,7 @@ impl Session {
                 }
             }
         }
+        self.left_some &= self.waiting.is_none();
         self.partial.hold(self.frames.buffered_bytes());
         self.touched.drain(..).for_each(|partition| partition.hurry());
     }
@@ -169,6 +180,7 @@ impl Session {
     /// What was taken is answered; nothing more is read.
     fn close(&mut self, reason: String) {
         self.frames = Frames::of_requests();
+        self.left_some = false;
         self.closed = Some(End::Dropped(reason));
     }
 
@@ -237,21 +249,21 @@ impl Session {
     async fn wait(&mut self) -> Result<(), End> {
         let shared = Arc::clone(&self.shared);
         let (answers, room) = (Arc::clone(&self.answers), self.room());
-        let reads = self.may_read();
-        let missing = if reads { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
+        let may_read = self.may_read();
+        let missing = if may_read { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
         let (until, expired) = self.patience();
         tokio::select! {
             biased;
             () = shared.stop.cancelled(), if !self.stopping => self.stopping = true,
             () = answers.ready(), if answers.len() > 0 => {}
             () = room, if self.waiting.is_some() => {}
-            ready = self.socket.stream.readable(), if reads && missing == 0 => {
-                ready.map_err(|error| End::lost(&error))?;
+            readable = self.socket.stream.readable(), if may_read && missing == 0 => {
+                readable.map_err(|error| End::lost(&error))?;
                 self.read()?;
             }
             _ = shared.partial.acquire_many(missing), if missing > 0 => {}
-            ready = self.socket.stream.writable(), if !self.out.is_empty() => {
-                ready.map_err(|error| End::lost(&error))?;
+            writable = self.socket.stream.writable(), if !self.out.is_empty() => {
+                writable.map_err(|error| End::lost(&error))?;
             }
             () = sleep_until(until) => return self.expire(expired),
         }
@@ -259,8 +271,12 @@ impl Session {
     }
 
     fn may_read(&self) -> bool {
-        let has_room = self.answers.len() < self.shared.options.max_pipelined;
-        self.closed.is_none() && !self.stopping && self.waiting.is_none() && has_room
+        self.closed.is_none() && !self.stopping && self.waiting.is_none() && self.has_window()
+    }
+
+    /// Whether another request may be taken.
+    fn has_window(&self) -> bool {
+        self.answers.len() < self.shared.options.max_pipelined
     }
 
     fn room(&self) -> impl Future<Output = ()> + use<> {
