@@ -1,0 +1,9 @@
+//! A broker in its process.
+
+mod basics;
+
+use super::{Broker, BrokerOptions};
+
+async fn open(dir: &tempfile::TempDir) -> Broker {
+    Broker::open(dir.path(), BrokerOptions::default()).await.unwrap()
+}
