@@ -156,3 +156,54 @@ async fn old_segments_go_by_age_and_who_reads_one_reads_it_to_its_end() {
     assert_eq!(&bytes[8..208], [7; 200]);
     assert_eq!(partition.append(["on"], Acks::Written).await.unwrap().base_offset, 9);
 }
+
+/// Segments begin and go all the time while several write and one reads: the reader sees every offset in order, or is
+/// told that what it wants is gone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rolling_and_retention_beside_writing_and_reading_lose_nothing_else() {
+    const RECORDS: i64 = 6000;
+    let dir = tempfile::tempdir().unwrap();
+    let topic = TopicOptions { segment_bytes: 2048, retention_bytes: Some(20_000), ..TopicOptions::default() };
+    let options = BrokerOptions { retention_check: Duration::from_millis(1), ..with(topic) };
+    let broker = Broker::open(dir.path(), options.clone()).await.unwrap();
+    let partition = partition(&broker).await;
+    let writers: Vec<_> = (0..4)
+        .map(|writer: u8| {
+            let partition = partition.clone();
+            tokio::spawn(async move {
+                for _ in 0..RECORDS / 40 {
+                    partition.append([[writer; 100]; 10], Acks::Written).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let (mut at, mut read, mut watch) = (0, 0, partition.watch());
+    while at < RECORDS {
+        watch.wait_for(|end| *end > at).await.unwrap();
+        match partition.read(at, 1000) {
+            Ok(batch) => {
+                for record in batch.records() {
+                    record.check().unwrap();
+                    assert_eq!(record.offset, at);
+                    (at, read) = (at + 1, read + 1);
+                }
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), crate::error::Kind::OutOfRange);
+                assert!(at < partition.log_start());
+                at = partition.log_start();
+            }
+        }
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    assert!(read > 0 && partition.log_start() > 0);
+    let start = partition.log_start();
+    drop(partition);
+    broker.close().await.unwrap();
+    let broker = Broker::open(dir.path(), options).await.unwrap();
+    let metrics = &broker.metrics()[0];
+    assert!(metrics.log_start >= start);
+    assert_eq!(metrics.high_watermark, RECORDS);
+}
