@@ -169,6 +169,11 @@ async fn records_that_are_missing_in_the_middle_keep_the_broker_from_opening() {
     assert!(error.to_string().contains("records 2 to 2 are missing"), "{error}");
     assert_eq!(made.bytes(0), first, "nothing was changed");
 
+    let checks = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap();
+    assert_eq!((checks[0].end_offset, checks[1].problem.as_deref()), (2, None));
+    let problem = checks[0].problem.as_deref().unwrap();
+    assert_eq!(problem, "the checksum of record 2 does not match; records 2 to 2 are missing");
+
     let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
     let partition = made.open_with(BrokerOptions::default().topic("t", serve)).await.unwrap();
     assert_eq!(values(&partition), [&b"one"[..], b"two", b"four"]);

@@ -88,6 +88,36 @@ impl From<AppendError> for Error {
 pub type Outcome = Result<Appended, AppendError>;
 
 /// Is told what became of batches, by numbers of its own. Called on the thread that writes: it must not wait.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use std::sync::atomic::{AtomicU64, Ordering};
+/// # use slipstream::booblik::broker::{Acknowledge, Acks, Broker, BrokerOptions, Done, Outcome};
+/// struct Highest(AtomicU64);
+///
+/// impl Acknowledge for Highest {
+///     fn acknowledge(&self, token: u64, outcome: Outcome) {
+///         if outcome.is_ok() {
+///             self.0.fetch_max(token, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> slipstream::Result<()> {
+/// # let dir = tempfile::tempdir()?;
+/// # let broker = Broker::open(dir.path(), BrokerOptions::default()).await?;
+/// # broker.ensure_topic("words", 1).await?;
+/// # let words = broker.partition("words", 0)?;
+/// let highest = Arc::new(Highest(0.into()));
+/// for token in 1..=100 {
+///     words.submit(["word"], Acks::Written, Done::Token(highest.clone(), token))?;
+/// }
+/// broker.close().await?;
+/// assert_eq!(highest.0.load(Ordering::Relaxed), 100);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Acknowledge: Send + Sync {
     /// The batch with the number `token` was written, or was not.
     fn acknowledge(&self, token: u64, outcome: Outcome);

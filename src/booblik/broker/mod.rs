@@ -13,6 +13,19 @@
 //! | partitions of a topic | 10,000 | [`Broker::ensure_topic`] |
 //! | threads that write | 4 | [`BrokerOptions`] |
 //! | open files | one per segment | |
+//! | memory for finding records | 2 MiB per GiB of log | `TopicOptions::index_interval_bytes` |
+//! | connections | 4,096 | [`ServerOptions`] |
+//! | requests under way, per connection | 1,024 | [`ServerOptions`] |
+//! | a request | 8 MiB | [`ServerOptions`] |
+//! | requests that are not complete, together | 256 MiB, and 64 KiB per connection | [`ServerOptions`] |
+//! | silence, a request that stalls, a client that does not read | 1 h, 60 s, 30 s | [`ServerOptions`] |
+//! | a fetch's wait and the bytes of its answer | 60 s, 8 MiB | the protocol |
+//!
+//! # Threads
+//!
+//! Writing and syncing take place on threads of the broker's own, so that a slow disk holds up no task. Reading takes
+//! place where it is called: it is short as long as what is read is in the operating system's cache, as it is for
+//! readers that keep up; one that reads old records from a slow disk holds up its thread meanwhile.
 
 mod done;
 mod handle;

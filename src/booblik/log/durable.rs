@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::fdatasync;
-
 use super::segment::Segment;
 
 /// The segments of a log that were written to and not synced since. Syncs come one after another; one that waited and
@@ -52,7 +50,7 @@ impl Durable {
         self.barriers.load(Ordering::Relaxed)
     }
 
-    /// A segment is about to be written to.
+    /// A segment was written to. Said after the write: a sync that takes the segment off the list comes after it.
     pub(super) fn list(&self, segment: &Arc<Segment>) {
         if !segment.listed.swap(true, Ordering::AcqRel) {
             self.written().push(Arc::clone(segment));
@@ -69,9 +67,13 @@ impl Durable {
         self.appended.store(end, Ordering::Release);
     }
 
+    /// Keeps syncs away while the log is cut back.
+    pub(super) fn cutting(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The log was cut back to `end`.
     pub(super) fn cut(&self, end: i64) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.appended.store(end, Ordering::Release);
         self.synced.fetch_min(end, Ordering::AcqRel);
     }
@@ -121,7 +123,7 @@ impl Durable {
         }
         for segment in segments {
             let full = segment.is_sealed();
-            fdatasync(segment.file())?;
+            segment.sync()?;
             if full {
                 segment.settle()?;
             }

@@ -18,10 +18,12 @@
 //! | `view` | the reading side, shared by all readers |
 //! | `durable` | what still has to reach the disk |
 //! | `retain` | which segments may go |
+//! | `check` | looking without changing |
 //!
 //! All calls here are calls to the operating system and block while it does. The broker makes them on threads of its
 //! own.
 
+mod check;
 mod durable;
 mod index;
 mod name;
@@ -35,6 +37,7 @@ mod scan;
 mod segment;
 mod view;
 
+pub use check::{SegmentCheck, check};
 pub use name::{partition_directory, split_directory};
 pub use options::{LogOptions, OnDamage};
 pub use record::{HEADER_BYTES, Record, Records};

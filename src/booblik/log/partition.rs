@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::ftruncate;
-use rustix::io::pwrite;
 
 use crate::error::{Error, Result};
 
@@ -106,9 +105,10 @@ impl PartitionLog {
                 continue;
             }
             let (run, rest) = stored.split_at(bytes);
-            self.durable.list(&self.active);
-            write_at(&self.active, run, self.position)?;
+            self.active.write_at(run, self.position)?;
             self.position += run.len() as u64;
+            self.active.set_written(self.position);
+            self.durable.list(&self.active);
             self.records += records;
             stored = rest;
         }
@@ -161,13 +161,15 @@ impl PartitionLog {
 
     /// Forgets what was appended since the last `publish`. Returns whether that worked to the end.
     pub(crate) fn take_back(&mut self) -> bool {
+        let durable = Arc::clone(&self.durable);
+        let _cut = durable.cutting();
         let done = self.try_take_back();
         self.ragged = done.is_err();
         if let Err(error) = done {
             let place = self.directory.display();
             tracing::warn!(%error, "{place}: the remains of a failed write cannot be cut off yet");
         }
-        self.durable.cut(self.next());
+        durable.cut(self.next());
         !self.ragged
     }
 
@@ -182,6 +184,7 @@ impl PartitionLog {
         }
         (self.records, self.position) = (self.active.records(), self.active.bytes());
         self.active.index().cut(self.records);
+        self.active.set_written(self.position);
         ftruncate(self.active.file(), self.position)?;
         Ok(())
     }
@@ -196,7 +199,7 @@ impl PartitionLog {
             return Err(io::Error::other("the remains of a failed write are still there").into());
         }
         let zeros = vec![0; bytes.clamp(4 << 10, PROBE_BYTES)];
-        let written = write_at(&self.active, &zeros, self.position);
+        let written = self.active.write_at(&zeros, self.position);
         self.take_back();
         written.map_err(Error::from)
     }
@@ -219,18 +222,4 @@ impl PartitionLog {
         self.durable.directory_changed();
         count
     }
-}
-
-/// Writes all of `bytes` at `position`: one system call unless the operating system takes less.
-fn write_at(segment: &Segment, mut bytes: &[u8], mut position: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        let written = match pwrite(segment.file(), bytes, position) {
-            Err(rustix::io::Errno::INTR) => continue,
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            other => other?,
-        };
-        bytes = bytes.get(written..).unwrap_or_default();
-        position += written as u64;
-    }
-    Ok(())
 }

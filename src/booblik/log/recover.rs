@@ -42,10 +42,10 @@ impl PartitionLog {
 }
 
 /// The first offsets of the segments in a directory, ascending.
-struct Files(Vec<i64>);
+pub(super) struct Files(pub(super) Vec<i64>);
 
 impl Files {
-    fn list(directory: &Path) -> Result<Self> {
+    pub(super) fn list(directory: &Path) -> Result<Self> {
         let mut bases = Vec::new();
         for entry in std::fs::read_dir(directory)? {
             let name = entry?.file_name();

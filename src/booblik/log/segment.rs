@@ -8,11 +8,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use rustix::buffer::spare_capacity;
-use rustix::io::pread;
+use rustix::fs::fdatasync;
+use rustix::io::{pread, pwrite};
 
 use super::index::Index;
 use super::name::{segment_path, unsettled_path};
 use super::record::{Front, HEADER_BYTES, front};
+
+/// What is written again at a time after a failed sync.
+const AGAIN_BYTES: usize = 256 << 10;
 
 /// A file with records back to back. The writer adds at its end; readers see what was published. The file is closed
 /// when the last of them lets go, which may be after it was removed from the log.
@@ -25,6 +29,11 @@ pub(crate) struct Segment {
     records: AtomicU64,
     bytes: AtomicU64,
     sealed: AtomicBool,
+    /// Bytes that are written, seen by readers or not, and how many of them are on stable storage.
+    written: AtomicU64,
+    synced: AtomicU64,
+    /// A sync failed. The operating system may take what it could not write for written.
+    suspect: AtomicBool,
     /// It is on the list of those that were written to since they were last synced.
     pub(super) listed: AtomicBool,
 }
@@ -46,6 +55,9 @@ impl Segment {
             records: records.into(),
             bytes: bytes.into(),
             sealed: false.into(),
+            written: bytes.into(),
+            synced: bytes.into(),
+            suspect: false.into(),
             listed: false.into(),
         }
     }
@@ -88,6 +100,54 @@ impl Segment {
         // In this order: whoever sees a record sees its bytes.
         self.bytes.store(bytes, Ordering::Release);
         self.records.store(records, Ordering::Release);
+    }
+
+    /// The file has this many bytes now.
+    pub(super) fn set_written(&self, bytes: u64) {
+        self.written.store(bytes, Ordering::Release);
+        self.synced.fetch_min(bytes, Ordering::AcqRel);
+    }
+
+    /// Brings what is written to stable storage. The file must not be cut meanwhile.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        let written = self.written.load(Ordering::Acquire);
+        if self.suspect.load(Ordering::Acquire) {
+            self.write_again(self.synced.load(Ordering::Acquire), written)?;
+        }
+        let synced = fdatasync(&self.file);
+        self.suspect.store(synced.is_err(), Ordering::Release);
+        synced?;
+        self.synced.store(written, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes what lies between `from` and `end` once more: after a failed sync the next one says nothing about it.
+    fn write_again(&self, from: u64, end: u64) -> io::Result<()> {
+        let (mut position, mut piece) = (from, Vec::with_capacity(AGAIN_BYTES));
+        while position < end {
+            piece.clear();
+            if read_some(&self.file, position, &mut piece)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            piece.truncate(usize::try_from(end - position).unwrap_or(usize::MAX));
+            self.write_at(&piece, position)?;
+            position += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes` at `position`: one system call unless the operating system takes less.
+    pub(super) fn write_at(&self, mut bytes: &[u8], mut position: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = match pwrite(&self.file, bytes, position) {
+                Err(rustix::io::Errno::INTR) => continue,
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                other => other?,
+            };
+            bytes = bytes.get(written..).unwrap_or_default();
+            position += written as u64;
+        }
+        Ok(())
     }
 
     pub(super) fn index(&self) -> MutexGuard<'_, Index> {
@@ -168,5 +228,26 @@ pub(super) fn read_some(file: &File, position: u64, buffer: &mut Vec<u8>) -> io:
             Err(rustix::io::Errno::INTR) => {}
             other => return other.map_err(io::Error::from),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_failed_sync_what_is_not_on_disk_is_written_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let segment = Segment::create(directory.path(), 0, 4096).unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+        segment.write_at(&bytes, 0).unwrap();
+        segment.set_written(1_000_000);
+        segment.suspect.store(true, Ordering::Release);
+        segment.sync().unwrap();
+        assert_eq!(std::fs::read(segment_path(directory.path(), 0)).unwrap(), bytes);
+        assert!(!segment.suspect.load(Ordering::Acquire));
+        assert_eq!(segment.synced.load(Ordering::Acquire), 1_000_000);
+        segment.set_written(10);
+        assert_eq!(segment.synced.load(Ordering::Acquire), 10);
     }
 }

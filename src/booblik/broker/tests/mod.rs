@@ -1,6 +1,7 @@
 //! A broker in its process.
 
 mod basics;
+mod writing;
 
 use super::{Broker, BrokerOptions};
 
