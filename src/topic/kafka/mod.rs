@@ -6,14 +6,12 @@ mod context;
 mod events;
 mod lookup;
 mod manage;
-mod opaque;
 mod part;
 mod reader;
 mod reading;
 mod rebalance;
 mod record;
 mod shared;
-mod start;
 #[cfg(test)]
 mod tests;
 mod wake;
