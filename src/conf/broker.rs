@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn what_is_no_address_of_a_booblik_broker_is_refused_without_being_repeated() {
-        let bad = ["", "//", "//:1", "//me:hunter2@h:1", "//a,b", "//a:0", "//a:x", "//::1", "//a?x=1", "//a?id=", "//[]"];
+        let bad =
+            ["", "//", "//:1", "//me:hunter2@h:1", "//a,b", "//a:0", "//a:x", "//::1", "//a?x=1", "//a?id=", "//[]"];
         for rest in bad.into_iter().chain(["//a:1?id=../x", "//a b", "//a/b"]) {
             let error = parse(&format!("booblik:{rest}")).unwrap_err();
             assert_eq!(error.kind(), Kind::Config, "{rest}");

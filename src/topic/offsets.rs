@@ -200,7 +200,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
         let first = OffsetFile::claim(&path, "app").await?;
-        let refused = OffsetFile::claim(&path, "app").await.map(drop).map_err(|error| (error.kind(), error.to_string()));
+        let refused =
+            OffsetFile::claim(&path, "app").await.map(drop).map_err(|error| (error.kind(), error.to_string()));
         let pid = std::process::id().to_string();
         assert!(matches!(refused, Err((Kind::Locked, text)) if text.contains(&pid)));
         drop(first);

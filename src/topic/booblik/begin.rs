@@ -41,10 +41,8 @@ pub(super) async fn find<L: Log>(
             Ok(From { offset: to, committed })
         }
         Begin::Refused { position } => {
-            let text = format!(
-                "{}; choose where to go on by the topic's out-of-range policy",
-                describe(position, bounds)
-            );
+            let text =
+                format!("{}; choose where to go on by the topic's out-of-range policy", describe(position, bounds));
             Err(Error::new(Kind::OutOfRange, text).at(name))
         }
     }

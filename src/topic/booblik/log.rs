@@ -21,12 +21,7 @@ pub(super) trait Log: Send + Sync + 'static {
     fn partitions(&self, wanted: &Wanted) -> impl Future<Output = Result<Option<Vec<(i32, Bounds)>>>> + Send;
 
     /// A reader of a partition from the offset `from` on.
-    fn reader(
-        &self,
-        topic: &Arc<str>,
-        partition: i32,
-        from: i64,
-    ) -> impl Future<Output = Result<Self::Reader>> + Send;
+    fn reader(&self, topic: &Arc<str>, partition: i32, from: i64) -> impl Future<Output = Result<Self::Reader>> + Send;
 
     /// The CRC-32C of the record at `offset`; `None` when there is none.
     fn crc(&self, topic: &str, partition: i32, offset: i64) -> impl Future<Output = Result<Option<u32>>> + Send;

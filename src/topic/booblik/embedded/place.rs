@@ -45,7 +45,9 @@ impl Place {
         let mut state = self.state.lock().await;
         match &*state {
             State::Open(broker) => Ok(broker.clone()),
-            State::Closed => Err(Error::new(Kind::Closed, "the log is closed").at(self.directory.display().to_string())),
+            State::Closed => {
+                Err(Error::new(Kind::Closed, "the log is closed").at(self.directory.display().to_string()))
+            }
             State::New => {
                 let broker = Broker::open(&self.directory, self.options.clone()).await?;
                 *state = State::Open(broker.clone());

@@ -84,9 +84,7 @@ impl Log for Remote {
 
     async fn partitions(&self, wanted: &Wanted) -> Result<Option<Vec<(i32, Bounds)>>> {
         let found = self.describe(&wanted.name).await?.filter(|partitions| !partitions.is_empty());
-        let ends = |own: PartitionInfo| {
-            (own.partition, Bounds { low: own.log_start_offset, high: own.high_watermark })
-        };
+        let ends = |own: PartitionInfo| (own.partition, Bounds { low: own.log_start_offset, high: own.high_watermark });
         Ok(found.map(|partitions| partitions.into_iter().map(ends).collect()))
     }
 

@@ -83,7 +83,11 @@ impl Sending {
                 return Err(error);
             }
             if !std::mem::replace(&mut is_said, true) {
-                tracing::warn!(topic = &*self.topic, partition = self.partition, "cannot be written, tried again: {error}");
+                tracing::warn!(
+                    topic = &*self.topic,
+                    partition = self.partition,
+                    "cannot be written, tried again: {error}"
+                );
             }
             tokio::time::sleep(TRY_AGAIN).await;
         }
