@@ -43,6 +43,8 @@
 //! any of them there is no C or C++ to build, and topics live in `memory:`.
 
 pub mod app;
+#[cfg(feature = "booblik")]
+pub mod booblik;
 pub mod codec;
 pub mod conf;
 mod error;

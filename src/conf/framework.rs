@@ -22,6 +22,11 @@ pub(super) static FRAMEWORK: &[KeyInfo] = &[
     // It would set what `commit.interval` sets here, and librdkafka's own has no effect while its auto-commit is off.
     alias("auto.commit.interval.ms", "commit.interval", Scope::App, PLAIN),
     key("drain.timeout", Scope::App, PLAIN),
+    key("durability", Scope::Topic, PLAIN),
+    key("embedded.partitions", Scope::App, PLAIN),
+    key("embedded.retention.age", Scope::App, PLAIN),
+    key("embedded.retention.bytes", Scope::App, PLAIN),
+    key("encoding", Scope::Topic, PLAIN),
     key("max.in.flight", Scope::App, PLAIN),
     key("max.in.flight.bytes", Scope::App, PLAIN),
     key("name", Scope::OneTopic, PLAIN),
@@ -35,6 +40,8 @@ pub(super) static FRAMEWORK: &[KeyInfo] = &[
 pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("commit.interval", "1s"),
     ("drain.timeout", "30s"),
+    ("durability", "written"),
+    ("embedded.partitions", "4"),
     ("max.in.flight", "8192"),
     ("max.in.flight.bytes", "64MiB"),
     ("revoke.timeout", "10s"),
@@ -47,6 +54,8 @@ const IN_FLIGHT_LIMIT: u64 = 1 << 20;
 /// The longest topic name and the most partitions that Kafka takes.
 const TOPIC_NAME_LIMIT_BYTES: usize = 249;
 const PARTITIONS_LIMIT: u64 = 200_000;
+/// The most that a topic on `embedded:` has.
+const EMBEDDED_PARTITIONS_LIMIT: u64 = 10_000;
 
 /// Where a topic is read from when nobody read it before: the key `auto.offset.reset`.
 ///
@@ -68,6 +77,43 @@ pub enum OffsetReset {
     Error,
 }
 
+/// What a record has to survive before it counts as written to `embedded:` or `booblik://`: the key `durability`.
+///
+/// ```
+/// use slipstream::Conf;
+/// use slipstream::conf::Durability;
+///
+/// let settings = Conf::isolated().with("durability", "forced").settings()?;
+/// assert_eq!(settings.durability(), Durability::Forced);
+/// # Ok::<(), slipstream::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// The end of the process, however it comes: `written`.
+    #[default]
+    Written,
+    /// The loss of power as well: `forced`. Each group of records waits for the disk.
+    Forced,
+}
+
+/// How records look on `embedded:` and `booblik://`: the key `encoding`.
+///
+/// ```
+/// use slipstream::Conf;
+/// use slipstream::conf::Encoding;
+///
+/// let settings = Conf::isolated().with("encoding", "plain").settings()?;
+/// assert_eq!(settings.encoding(), Some(Encoding::Plain));
+/// # Ok::<(), slipstream::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// With key, headers and timestamp: `envelope`.
+    Envelope,
+    /// The value alone, as clients in other languages write and read it: `plain`. The key only chooses the partition.
+    Plain,
+}
+
 /// The values of the framework's keys, read.
 #[derive(Debug, Clone)]
 pub(super) struct Typed {
@@ -75,6 +121,11 @@ pub(super) struct Typed {
     pub(super) broker: Option<BrokerUrl>,
     pub(super) commit_interval: Duration,
     pub(super) drain_timeout: Duration,
+    pub(super) durability: Durability,
+    pub(super) embedded_partitions: u32,
+    pub(super) embedded_retention_age: Option<Duration>,
+    pub(super) embedded_retention_bytes: Option<u64>,
+    pub(super) encoding: Option<Encoding>,
     pub(super) max_in_flight: usize,
     pub(super) max_in_flight_bytes: u64,
     pub(super) offset_reset: Option<OffsetReset>,
@@ -94,6 +145,11 @@ impl Typed {
             broker: text("broker").map(str::parse).transpose()?,
             commit_interval: period(must("commit.interval"))?,
             drain_timeout: wait(must("drain.timeout"))?,
+            durability: durability(must("durability"))?,
+            embedded_partitions: count(must("embedded.partitions"), EMBEDDED_PARTITIONS_LIMIT)?,
+            embedded_retention_age: text("embedded.retention.age").map(period).transpose()?,
+            embedded_retention_bytes: text("embedded.retention.bytes").map(size).transpose()?,
+            encoding: text("encoding").map(encoding).transpose()?,
             max_in_flight: count(must("max.in.flight"), IN_FLIGHT_LIMIT)?,
             max_in_flight_bytes: size(must("max.in.flight.bytes"))?,
             offset_reset: text("auto.offset.reset").map(offset_reset).transpose()?,
@@ -111,10 +167,13 @@ pub(super) fn check(name: &str, value: &str) -> Result<()> {
         "app.id" => check_name("the app id", value),
         "auto.offset.reset" => offset_reset(value).map(drop),
         "broker" => value.parse::<BrokerUrl>().map(drop),
-        "commit.interval" | "watchdog.timeout" => period(value).map(drop),
+        "commit.interval" | "embedded.retention.age" | "watchdog.timeout" => period(value).map(drop),
         "drain.timeout" | "revoke.timeout" => wait(value).map(drop),
+        "durability" => durability(value).map(drop),
+        "embedded.partitions" => count::<u32>(value, EMBEDDED_PARTITIONS_LIMIT).map(drop),
+        "encoding" => encoding(value).map(drop),
         "max.in.flight" => count::<usize>(value, IN_FLIGHT_LIMIT).map(drop),
-        "max.in.flight.bytes" => size(value).map(drop),
+        "embedded.retention.bytes" | "max.in.flight.bytes" => size(value).map(drop),
         "name" => topic_name(value),
         "partitions" => count::<u32>(value, PARTITIONS_LIMIT).map(drop),
         "state.dir" if value.trim().is_empty() => Err(wrong("a directory")),
@@ -155,6 +214,22 @@ fn offset_reset(text: &str) -> Result<OffsetReset> {
     }
 }
 
+fn durability(text: &str) -> Result<Durability> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "written" => Ok(Durability::Written),
+        "forced" => Ok(Durability::Forced),
+        _ => Err(wrong("`written` or `forced`")),
+    }
+}
+
+fn encoding(text: &str) -> Result<Encoding> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "envelope" => Ok(Encoding::Envelope),
+        "plain" => Ok(Encoding::Plain),
+        _ => Err(wrong("`envelope` or `plain`")),
+    }
+}
+
 fn topic_name(text: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let dots = text == "." || text == "..";
@@ -183,6 +258,9 @@ mod tests {
             ("auto.offset.reset", "sometimes"),
             ("commit.interval", "0"),
             ("drain.timeout", "soon"),
+            ("durability", "maybe"),
+            ("embedded.partitions", "10001"),
+            ("encoding", "json"),
             ("max.in.flight", "0"),
             ("max.in.flight", "1048577"),
             ("max.in.flight.bytes", "0"),

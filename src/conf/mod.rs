@@ -21,7 +21,7 @@ mod value;
 
 pub use broker::BrokerUrl;
 pub use builder::Conf;
-pub use framework::OffsetReset;
+pub use framework::{Durability, Encoding, OffsetReset};
 pub use kafka::KafkaConfig;
 pub use settings::{Settings, TopicSettings};
 pub use value::ConfValue;

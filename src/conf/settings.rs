@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::broker::BrokerUrl;
 use super::entry::{self, Entry, Layer, Rank};
-use super::framework::{self, OffsetReset, Typed};
+use super::framework::{self, Durability, Encoding, OffsetReset, Typed};
 use super::kafka::{self, KafkaConfig};
 use super::load::program_name;
 use super::owned::{self, Features};
@@ -132,6 +132,31 @@ impl Settings {
     /// Where topics live; `None` if nothing says so.
     pub fn broker(&self) -> Option<&BrokerUrl> {
         self.0.typed.broker.as_ref()
+    }
+
+    /// What a record has to survive before it counts as written. Default: the end of the process.
+    pub fn durability(&self) -> Durability {
+        self.0.typed.durability
+    }
+
+    /// How records look on `embedded:` and `booblik://`, if that is set: else envelopes on the former, plain on the latter.
+    pub fn encoding(&self) -> Option<Encoding> {
+        self.0.typed.encoding
+    }
+
+    /// How many partitions a topic on `embedded:` gets that says nothing itself. Default: 4.
+    pub fn embedded_partitions(&self) -> u32 {
+        self.0.typed.embedded_partitions
+    }
+
+    /// How long a partition on `embedded:` keeps records, if that is set; else for ever.
+    pub fn embedded_retention_age(&self) -> Option<Duration> {
+        self.0.typed.embedded_retention_age
+    }
+
+    /// How many bytes a partition on `embedded:` keeps, if that is set; else all.
+    pub fn embedded_retention_bytes(&self) -> Option<u64> {
+        self.0.typed.embedded_retention_bytes
     }
 
     /// Where a topic without a position is read from, if that is set.

@@ -111,7 +111,10 @@ impl Guard {
     }
 
     /// The guard as a number that a C library can carry; gives it back when its ring is not in the table.
-    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "only librdkafka carries guards as numbers"))]
+    #[cfg_attr(
+        not(any(feature = "booblik", feature = "kafka")),
+        expect(dead_code, reason = "only logs and librdkafka carry guards as numbers")
+    )]
     pub(crate) fn into_raw(mut self) -> Result<u64, Self> {
         if self.ring.id == NONE {
             return Err(self);
@@ -121,7 +124,10 @@ impl Guard {
     }
 
     /// The guard that became `raw`. To be called once for each number.
-    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "only librdkafka carries guards as numbers"))]
+    #[cfg_attr(
+        not(any(feature = "booblik", feature = "kafka")),
+        expect(dead_code, reason = "only logs and librdkafka carry guards as numbers")
+    )]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the number")]
     pub(crate) fn from_raw(raw: u64) -> Option<Self> {
         let ring = pool::by_id((raw >> 32) as u32)?;

@@ -31,6 +31,9 @@ impl std::fmt::Display for Broker {
     }
 }
 
+/// Brokers are closed after their writers were flushed.
+const CLOSE_RANK: u8 = 1;
+
 /// One backend behind a name that [`Env::single`] can keep.
 struct Kept(Arc<dyn Backend>);
 
@@ -41,7 +44,16 @@ pub(crate) fn in_app(settings: &Settings, env: &Env) -> Result<(Broker, Arc<dyn 
         // Belongs to one run.
         broker.how = format!("{:p}", env.parts());
     }
-    let kept = env.single(&format!("{} {}", broker.url, broker.how), || Ok(Arc::new(Kept(open(settings)?))))?;
+    let kept = env.single(&format!("{} {}", broker.url, broker.how), || {
+        let backend = open(settings)?;
+        backend.durable().into_iter().for_each(|durable| env.add_durable(durable));
+        let closing = Arc::clone(&backend);
+        env.on_close(CLOSE_RANK, move || Box::pin(async move { closing.close().await }));
+        if settings.broker().is_none() {
+            tracing::info!("no broker is configured: topics live in {}", broker.url);
+        }
+        Ok(Arc::new(Kept(backend)))
+    })?;
     Ok((broker, Arc::clone(&kept.0)))
 }
 
@@ -61,38 +73,58 @@ pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>
 }
 
 fn describe(settings: &Settings) -> Result<Broker> {
-    match settings.broker() {
+    let url = place(settings)?;
+    let how = match &url {
+        BrokerUrl::Kafka { .. } => kafka_properties(settings),
+        _ => String::new(),
+    };
+    Ok(Broker { url: url.to_string(), how })
+}
+
+fn kafka_properties(settings: &Settings) -> String {
+    let configs = [settings.kafka_consumer(), settings.kafka_producer()];
+    let mut how = String::new();
+    for config in &configs {
+        config.iter().for_each(|(key, value)| how.extend([key, "=", value, "\n"]));
+    }
+    how
+}
+
+/// Where the topics are: as configured, else in a log of this process's own. One directory has one name, wherever the
+/// program was started.
+fn place(settings: &Settings) -> Result<BrokerUrl> {
+    let directory = match settings.broker() {
+        Some(BrokerUrl::Embedded { directory }) => directory.clone(),
+        Some(other) => return Ok(other.clone()),
+        None if cfg!(feature = "booblik") => settings.state_dir().join("_broker"),
         None => {
             let message = "no broker is configured: set `broker` to `kafka://host:port` or `memory:` (in the \
                            environment: SLIPSTREAM_BROKER)";
-            Err(Error::new(Kind::Config, message))
+            return Err(Error::new(Kind::Config, message));
         }
-        Some(url) => {
-            let how = match url {
-                BrokerUrl::Memory { .. } => String::new(),
-                _ => {
-                    let configs = [settings.kafka_consumer(), settings.kafka_producer()];
-                    let mut how = String::new();
-                    for config in &configs {
-                        config.iter().for_each(|(key, value)| how.extend([key, "=", value, "\n"]));
-                    }
-                    how
-                }
-            };
-            Ok(Broker { url: url.to_string(), how })
-        }
-    }
+    };
+    Ok(BrokerUrl::Embedded { directory: std::path::absolute(directory)? })
 }
 
 fn open(settings: &Settings) -> Result<Arc<dyn Backend>> {
-    match settings.broker() {
-        Some(BrokerUrl::Memory { name }) => Ok(Arc::new(MemoryBackend::open(name.as_deref()))),
+    match place(settings)? {
+        BrokerUrl::Memory { name } => Ok(Arc::new(MemoryBackend::open(name.as_deref()))),
         #[cfg(feature = "kafka")]
-        Some(BrokerUrl::Kafka { .. }) => Ok(super::kafka::KafkaBackend::new(settings)?),
+        BrokerUrl::Kafka { .. } => Ok(super::kafka::KafkaBackend::new(settings)?),
         #[cfg(not(feature = "kafka"))]
-        Some(BrokerUrl::Kafka { .. }) => {
-            Err(Error::new(Kind::Unsupported, "this program was built without the cargo feature `kafka`"))
+        BrokerUrl::Kafka { .. } => Err(missing("kafka")),
+        #[cfg(feature = "booblik")]
+        BrokerUrl::Embedded { directory } => Ok(Arc::new(super::booblik::EmbeddedBackend::new(&directory, settings))),
+        #[cfg(feature = "booblik")]
+        ref url @ BrokerUrl::Booblik { ref host, port, ref id } => {
+            Ok(Arc::new(super::booblik::RemoteBackend::new(url.to_string(), host, port, id.as_deref())?))
         }
-        other => Err(Error::new(Kind::Unsupported, format!("no backend for {other:?}"))),
+        #[cfg(not(feature = "booblik"))]
+        BrokerUrl::Embedded { .. } | BrokerUrl::Booblik { .. } => Err(missing("booblik")),
     }
+}
+
+#[cfg(not(all(feature = "booblik", feature = "kafka")))]
+fn missing(feature: &str) -> Error {
+    Error::new(Kind::Unsupported, format!("this program was built without the cargo feature `{feature}`"))
 }

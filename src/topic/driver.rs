@@ -6,10 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, ready};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::conf::TopicSettings;
 use crate::error::{Error, Result};
+use crate::flow::durable::Durable;
 use crate::flow::{Guard, Position, Queue};
 use crate::message::{Headers, Record};
 
@@ -138,7 +141,23 @@ pub(crate) enum Membership {
     /// Shared by all members of the group; the broker keeps the positions.
     Group(Arc<str>),
     /// Every member reads everything, from these positions (`start` elsewhere); the app keeps them itself.
-    Everything(Vec<Position>),
+    Everything(Vec<Kept>),
+}
+
+/// A position that the app keeps itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    pub topic: Arc<str>,
+    pub partition: i32,
+    pub next: i64,
+    /// The CRC-32C of the record before it, as its log had it: by that a log that was replaced is noticed.
+    pub crc: Option<u32>,
+}
+
+impl From<Position> for Kept {
+    fn from(Position { topic, partition, next }: Position) -> Self {
+        Self { topic, partition, next, crc: None }
+    }
 }
 
 /// One app's reading connection to a broker.
@@ -146,6 +165,12 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// Commits positions of partitions that are ours. One for a partition that was lost meanwhile is dropped, which is
     /// no error. Not called for [`Membership::Everything`].
     fn commit(&self, positions: Vec<Position>) -> BoxFuture<'static, Result<()>>;
+
+    /// Makes positions that the app keeps itself ready to be stored: what is before them is durable, and known by its
+    /// checksum where the backend has one.
+    fn stamp(&self, positions: Vec<Position>) -> BoxFuture<'static, Result<Vec<Kept>>> {
+        ready(Ok(positions.into_iter().map(Kept::from).collect())).boxed()
+    }
 
     /// The offset that a seek would go to. Moves nothing.
     ///
@@ -251,6 +276,22 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>>;
     /// The writing connection, made at the first call.
     fn writer(&self) -> Result<Arc<dyn Writer>>;
+    /// The writing connection for one topic, where that depends on the topic's settings.
+    fn topic_writer(&self, _settings: &TopicSettings) -> Result<Arc<dyn Writer>> {
+        self.writer()
+    }
     /// Management.
     fn manage(&self) -> Result<Arc<dyn Manage>>;
+    /// Which broker it is, if it is one that knows no groups: every app reads all of it and keeps its positions itself.
+    fn identity(&self) -> Option<BoxFuture<'static, Result<Arc<str>>>> {
+        None
+    }
+    /// What has to be durable before positions are stored.
+    fn durable(&self) -> Option<Arc<dyn Durable>> {
+        None
+    }
+    /// Lets go of the broker when a run has ended.
+    fn close(&self) -> BoxFuture<'static, Result<()>> {
+        ready(Ok(())).boxed()
+    }
 }

@@ -79,9 +79,16 @@ impl Hub {
             return Ok(());
         };
         let topics = std::mem::take(&mut *self.topics.lock().unwrap_or_else(PoisonError::into_inner));
-        let result = match Session::open(&self, topics, &env) {
-            Ok((session, events)) => session.run(events, seeks).await,
-            Err(error) => Err(error),
+        // Opening a large log takes a while: who does not want to wait for it ends the run.
+        let opened = tokio::select! {
+            biased;
+            () = env.stop().cancelled() => None,
+            opened = Session::open(&self, topics, &env) => Some(opened),
+        };
+        let result = match opened {
+            Some(Ok((session, events))) => session.run(events, seeks).await,
+            Some(Err(error)) => Err(error),
+            None => Ok(()),
         };
         if let Err(error) = result {
             env.fail(error);
@@ -116,12 +123,16 @@ struct Session {
 }
 
 impl Session {
-    fn open(hub: &Hub, topics: Vec<(Wanted, Arc<dyn LaneMaker>)>, env: &Env) -> Result<(Self, mpsc::Receiver<Event>)> {
+    async fn open(
+        hub: &Hub,
+        topics: Vec<(Wanted, Arc<dyn LaneMaker>)>,
+        env: &Env,
+    ) -> Result<(Self, mpsc::Receiver<Event>)> {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
         let (group, file) = match &hub.group {
             Some(group) => (Membership::Group(Arc::clone(group)), None),
             None => {
-                let file = OffsetFile::open(&env.parts().state_dir.join("broadcast.positions"))?;
+                let file = open_file(&*hub.backend, env).await?;
                 (Membership::Everything(file.positions().to_vec()), Some(file))
             }
         };
@@ -314,7 +325,7 @@ impl Session {
 
     async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
         match &mut self.file {
-            Some(file) => file.store(positions).await,
+            Some(file) => file.store(self.driver.stamp(positions).await?).await,
             None => self.driver.commit(positions).await,
         }
     }
@@ -382,6 +393,19 @@ impl Session {
                 tracing::error!("{text}");
                 source.set_notice(Some(text));
             }
+        }
+    }
+}
+
+/// The positions that the app keeps itself: one file for each broker that knows no groups, and nobody else's meanwhile;
+/// one for what is read beside the groups of those that do.
+async fn open_file(backend: &dyn Backend, env: &Env) -> Result<OffsetFile> {
+    let folder = &env.parts().state_dir;
+    match backend.identity() {
+        None => OffsetFile::open(&folder.join("broadcast.positions")),
+        Some(identity) => {
+            let name = format!("booblik-{}.positions", identity.await?);
+            OffsetFile::claim(&folder.join(name), &env.parts().app_id).await
         }
     }
 }

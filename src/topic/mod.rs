@@ -1,17 +1,24 @@
 //! Topics on brokers: the declaration ([`Topic`]), what an app opens of it, and the backends behind one interface.
 
 mod admin;
+#[cfg(any(feature = "booblik", feature = "kafka"))]
+mod begin;
 mod broker;
 mod declare;
 pub(crate) mod driver;
 mod hub;
 mod lane;
 mod offsets;
+#[cfg(any(feature = "booblik", feature = "kafka"))]
+mod opaque;
 mod open;
 mod record;
+mod room;
 mod sink;
 mod source;
 
+#[cfg(feature = "booblik")]
+mod booblik;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod memory;

@@ -2,56 +2,79 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::fs::{File, TryLockError};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::driver::Kept;
 use crate::error::{Error, Kind, Result};
-use crate::flow::Position;
 
-const HEADER: &str = "slipstream positions 1";
+const HEADER: &str = "slipstream positions 2";
+/// Lines without a checksum.
+const HEADER_1: &str = "slipstream positions 1";
+/// In the place of a checksum that is not known.
+const UNKNOWN: &str = "-";
 
-/// A file of lines `topic⇥partition⇥offset` under a header with the format's version; replaced as a whole, so that it
-/// is always one state or the next.
+/// How long a run of this process that has just been dropped may take to let go of its positions.
+const LET_GO: Duration = Duration::from_secs(2);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// The most that is read of a lock file, which holds the number of a process.
+const MAX_OWNER_BYTES: u64 = 32;
+
+/// A file of lines `topic⇥partition⇥offset⇥checksum` under a header with the format's version; replaced as a whole, so
+/// that it is always one state or the next. The checksum is the CRC-32C of the record before the offset in 8
+/// hexadecimal digits, or `-`.
 pub(crate) struct OffsetFile {
     path: PathBuf,
-    positions: Vec<Position>,
+    positions: Vec<Kept>,
+    /// Held, not used: ends with the process, whatever ends it.
+    _lock: Option<File>,
 }
 
 impl OffsetFile {
     /// Reads it; a missing file has no positions.
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        let place = || format!("positions in {}", path.display());
+        let place = || place(path);
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(Error::from(error).at(place())),
         };
         let mut lines = text.lines();
-        if lines.next().is_some_and(|header| header != HEADER) {
+        if lines.next().is_some_and(|header| header != HEADER && header != HEADER_1) {
             return Err(Error::new(Kind::Corrupt, "not in a format of this version").at(place()));
         }
         let positions = lines
             .map(|line| parse(line).ok_or_else(|| Error::new(Kind::Corrupt, format!("damaged: {line:?}")).at(place())))
             .collect::<Result<_>>()?;
-        Ok(Self { path: path.to_owned(), positions })
+        Ok(Self { path: path.to_owned(), positions, _lock: None })
     }
 
-    pub(crate) fn positions(&self) -> &[Position] {
+    /// Reads it, for nobody else until it is dropped.
+    ///
+    /// Errors: `Kind::Locked` when another run of the app `app` has it.
+    #[cfg_attr(not(feature = "booblik"), expect(dead_code, reason = "other brokers share partitions by groups"))]
+    pub(crate) async fn claim(path: &Path, app: &str) -> Result<Self> {
+        let lock = lock(&path.with_extension("lock"), app).await?;
+        Ok(Self { _lock: Some(lock), ..Self::open(path)? })
+    }
+
+    pub(crate) fn positions(&self) -> &[Kept] {
         &self.positions
     }
 
     /// Puts these in the place of older ones and makes that durable.
-    pub(crate) async fn store(&mut self, moved: Vec<Position>) -> Result<()> {
+    pub(crate) async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
         let all = self.positions.drain(..).chain(moved);
-        let merged: BTreeMap<_, _> =
-            all.map(|position| ((position.topic, position.partition), position.next)).collect();
-        self.positions =
-            merged.into_iter().map(|((topic, partition), next)| Position { topic, partition, next }).collect();
+        let merged: BTreeMap<_, _> = all.map(|kept| ((Arc::clone(&kept.topic), kept.partition), kept)).collect();
+        self.positions = merged.into_values().collect();
         let mut text = format!("{HEADER}\n");
-        for Position { topic, partition, next } in &self.positions {
+        for Kept { topic, partition, next, crc } in &self.positions {
+            let crc = crc.map_or_else(|| UNKNOWN.to_owned(), |crc| format!("{crc:08x}"));
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{topic}\t{partition}\t{next}");
+            let _ = writeln!(text, "{topic}\t{partition}\t{next}\t{crc}");
         }
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, text.as_bytes())).await;
@@ -59,42 +82,104 @@ impl OffsetFile {
     }
 }
 
-fn parse(line: &str) -> Option<Position> {
+fn place(path: &Path) -> String {
+    format!("positions in {}", path.display())
+}
+
+fn parse(line: &str) -> Option<Kept> {
     let mut fields = line.split('\t');
     let topic = Arc::from(fields.next()?);
     let partition = fields.next()?.parse().ok()?;
     let next = fields.next()?.parse().ok()?;
-    fields.next().is_none().then_some(Position { topic, partition, next })
+    let crc = match fields.next() {
+        None | Some(UNKNOWN) => None,
+        Some(crc) => Some(u32::from_str_radix(crc, 16).ok()?),
+    };
+    fields.next().is_none().then_some(Kept { topic, partition, next, crc })
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let place = || format!("positions in {}", path.display());
     let write = || -> std::io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)?;
         let next = path.with_extension("next");
-        let mut file = std::fs::File::create(&next)?;
+        let mut file = File::create(&next)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         std::fs::rename(&next, path)?;
-        std::fs::File::open(folder)?.sync_all()
+        File::open(folder)?.sync_all()
     };
-    write().map_err(|error| Error::from(error).at(place()))
+    write().map_err(|error| Error::from(error).at(place(path)))
+}
+
+/// Takes the lock and writes down whose it is. A run of this process that was dropped a moment ago is waited for.
+async fn lock(path: &Path, app: &str) -> Result<File> {
+    let io = |error: std::io::Error| Error::from(error).at(path.display().to_string());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(io)?;
+    }
+    let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+    let file = options.open(path).map_err(io)?;
+    let until = tokio::time::Instant::now() + LET_GO;
+    while let Err(error) = file.try_lock() {
+        if let TryLockError::Error(error) = error {
+            return Err(io(error));
+        }
+        let owner = owner(&file);
+        if owner != std::process::id().to_string() || tokio::time::Instant::now() >= until {
+            return Err(in_use(app, &owner).at(path.display().to_string()));
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    file.set_len(0).map_err(io)?;
+    (&file).write_all(std::process::id().to_string().as_bytes()).map_err(io)?;
+    Ok(file)
+}
+
+fn owner(file: &File) -> String {
+    let mut text = String::new();
+    // What cannot be read is some other process.
+    let _ = std::io::Seek::rewind(&mut &*file).and_then(|()| file.take(MAX_OWNER_BYTES).read_to_string(&mut text));
+    text.trim().to_owned()
+}
+
+fn in_use(app: &str, owner: &str) -> Error {
+    let text = format!(
+        "app {app} runs already, in process {owner}: its broker knows no groups, so that both would handle every \
+         message; give this one another `app.id` or another `state.dir`"
+    );
+    Error::new(Kind::Locked, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn at(partition: i32, next: i64, crc: Option<u32>) -> Kept {
+        Kept { topic: Arc::from("words"), partition, next, crc }
+    }
+
     #[tokio::test]
     async fn positions_survive_and_newer_ones_replace_older_ones() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("deep/positions");
         let mut file = OffsetFile::open(&path)?;
-        let at = |partition, next| Position { topic: Arc::from("words"), partition, next };
-        file.store(vec![at(0, 5), at(1, 7)]).await?;
-        file.store(vec![at(0, 6)]).await?;
-        assert_eq!(OffsetFile::open(&path)?.positions(), [at(0, 6), at(1, 7)]);
+        file.store(vec![at(0, 5, Some(1)), at(1, 7, Some(0xfedc_ba98))]).await?;
+        file.store(vec![at(0, 6, None)]).await?;
+        assert_eq!(OffsetFile::open(&path)?.positions(), [at(0, 6, None), at(1, 7, Some(0xfedc_ba98))]);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_file_of_the_first_version_is_read_and_replaced_by_one_of_the_second() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("positions");
+        std::fs::write(&path, "slipstream positions 1\nwords\t0\t5\n")?;
+        let mut file = OffsetFile::open(&path)?;
+        assert_eq!(file.positions(), [at(0, 5, None)]);
+        file.store(vec![at(1, 2, Some(10))]).await?;
+        let text = std::fs::read_to_string(&path)?;
+        assert_eq!(text, "slipstream positions 2\nwords\t0\t5\t-\nwords\t1\t2\t0000000a\n");
         Ok(())
     }
 
@@ -102,9 +187,24 @@ mod tests {
     fn a_damaged_file_is_an_error_that_names_it() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
-        std::fs::write(&path, format!("{HEADER}\nwords\tx\t1\n"))?;
-        let error = OffsetFile::open(&path).map(|_| ()).map_err(|error| (error.kind(), error.to_string()));
-        assert!(matches!(error, Err((Kind::Corrupt, text)) if text.contains("positions")));
+        for line in ["words\tx\t1", "words\t0\t1\txyz", "words\t0\t1\t-\t-"] {
+            std::fs::write(&path, format!("{HEADER}\n{line}\n"))?;
+            let error = OffsetFile::open(&path).map(|_| ()).map_err(|error| (error.kind(), error.to_string()));
+            assert!(matches!(error, Err((Kind::Corrupt, text)) if text.contains("positions")));
+        }
         Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_claimed_file_is_given_to_the_next_one_when_it_is_dropped() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("positions");
+        let first = OffsetFile::claim(&path, "app").await?;
+        let refused =
+            OffsetFile::claim(&path, "app").await.map(drop).map_err(|error| (error.kind(), error.to_string()));
+        let pid = std::process::id().to_string();
+        assert!(matches!(refused, Err((Kind::Locked, text)) if text.contains(&pid)));
+        drop(first);
+        OffsetFile::claim(&path, "app").await.map(drop)
     }
 }

@@ -1,7 +1,7 @@
 //! What is open of a topic: by the apps that use it, or on demand outside of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -29,6 +29,7 @@ pub(crate) struct OpenTopic {
     /// Who opened it, for errors.
     opener: String,
     seeks: Mutex<Option<mpsc::Sender<SeekRequest>>>,
+    writer: OnceLock<Arc<dyn Writer>>,
     said_dry: AtomicBool,
     /// Whether the topic is known to exist, so that it can be written.
     exists: AtomicBool,
@@ -60,11 +61,16 @@ impl OpenTopic {
         let name = Arc::from(settings.name());
         let (seeks, said_dry, exists) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
         let waiting = WakerSet::default();
-        Arc::new(Self { name, settings, backend, broker, opener, seeks, said_dry, exists, waiting })
+        let writer = OnceLock::new();
+        Arc::new(Self { name, settings, backend, broker, opener, seeks, writer, said_dry, exists, waiting })
     }
 
     pub(crate) fn writer(&self) -> Result<Arc<dyn Writer>> {
-        self.backend.writer()
+        if let Some(writer) = self.writer.get() {
+            return Ok(Arc::clone(writer));
+        }
+        let made = self.backend.topic_writer(&self.settings)?;
+        Ok(Arc::clone(self.writer.get_or_init(|| made)))
     }
 
     pub(crate) fn set_seeks(&self, seeks: mpsc::Sender<SeekRequest>) {

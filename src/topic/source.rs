@@ -11,7 +11,7 @@ use super::lane::{Decode, LaneControl, PartitionLane, decode_error};
 use super::open::OpenTopic;
 use super::sink::FromTopic;
 use crate::conf::OffsetReset;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
 use crate::source::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
@@ -74,7 +74,11 @@ where
         env: &Env,
     ) -> Result<BoxFuture<'static, Result<()>>> {
         let open = OpenTopic::in_app(&self, env)?;
-        let group = (!self.broadcast).then(|| Arc::<str>::from(open.settings.group_id()));
+        let has_groups = open.backend.identity().is_none();
+        if !has_groups && !self.broadcast {
+            check_group(&open)?;
+        }
+        let group = (has_groups && !self.broadcast).then(|| Arc::<str>::from(open.settings.group_id()));
         let hub_name = format!("{:?} {group:?}", open.broker);
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
@@ -96,6 +100,21 @@ where
             hub.run(env).await
         }))
     }
+}
+
+/// A group that is shared with other apps cannot be had on a broker that knows none.
+fn check_group(open: &OpenTopic) -> Result<()> {
+    let settings = &open.settings;
+    if settings.group_id() == settings.app_id() {
+        return Ok(());
+    }
+    let message = format!(
+        "`group.id` is `{}`, but {} knows no groups: every app reads all partitions and keeps its own positions, by \
+         its `app.id`; leave `group.id` out",
+        settings.group_id(),
+        open.broker,
+    );
+    Err(Error::new(Kind::Unsupported, message).at(format!("topic {}", open.name)))
 }
 
 fn wanted<V, K>(topic: &Topic<V, K>, open: &OpenTopic) -> Wanted {

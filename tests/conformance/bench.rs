@@ -1,4 +1,4 @@
-//! What the checks run on: a broker in memory, or a real Kafka.
+//! What the checks run on: a broker in memory, a log in the process, a booblik broker, or a real Kafka.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use slipstream::app::Health;
+#[cfg(feature = "booblik")]
+use slipstream::booblik::broker::{Broker, BrokerOptions, Server, ServerOptions};
 use slipstream::codec::DefaultCodec;
 use slipstream::prelude::*;
 use slipstream::testing::until;
@@ -19,6 +21,19 @@ pub enum Backend {
     Memory(Memory),
     /// Its address.
     Kafka(String),
+    /// Where the log is.
+    #[cfg(feature = "booblik")]
+    Embedded(tempfile::TempDir),
+    #[cfg(feature = "booblik")]
+    Booblik(Served),
+}
+
+/// A broker of this process that answers on a port of its own.
+#[cfg(feature = "booblik")]
+pub struct Served {
+    pub broker: Broker,
+    pub server: Server,
+    _directory: tempfile::TempDir,
 }
 
 /// A broker with names and a state directory that belong to one check.
@@ -33,6 +48,32 @@ pub type Raw = Message<Option<Bytes>, Bytes>;
 pub type RawTopic = Topic<Option<Bytes>, Bytes>;
 
 impl Bench {
+    /// The one with this name; `None` where the caller asked to leave it out.
+    pub async fn on(backend: &str) -> Option<Self> {
+        match backend {
+            "memory" => Some(Self::memory()),
+            "kafka" => Self::kafka(),
+            #[cfg(feature = "booblik")]
+            "embedded" => Some(Self::embedded()),
+            #[cfg(feature = "booblik")]
+            "booblik" => Some(Self::booblik().await),
+            other => panic!("no backend {other}"),
+        }
+    }
+
+    #[cfg(feature = "booblik")]
+    pub fn embedded() -> Self {
+        Self::over(Backend::Embedded(tempfile::tempdir().unwrap()), unique())
+    }
+
+    #[cfg(feature = "booblik")]
+    pub async fn booblik() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let broker = Broker::open(directory.path(), BrokerOptions::default()).await.unwrap();
+        let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
+        Self::over(Backend::Booblik(Served { broker, server, _directory: directory }), unique())
+    }
+
     pub fn memory() -> Self {
         let id = unique();
         Self::over(Backend::Memory(Memory::named(&id)), id)
@@ -62,10 +103,51 @@ impl Bench {
         matches!(self.backend, Backend::Kafka(_))
     }
 
+    /// Whether records lie in booblik's log: partitions by FNV-1a, no groups, no deletion of topics.
+    pub fn is_booblik(&self) -> bool {
+        match &self.backend {
+            Backend::Memory(_) | Backend::Kafka(_) => false,
+            #[cfg(feature = "booblik")]
+            Backend::Embedded(_) | Backend::Booblik(_) => true,
+        }
+    }
+
+    /// Whether an app can create topics.
+    pub fn can_create(&self) -> bool {
+        match &self.backend {
+            #[cfg(feature = "booblik")]
+            Backend::Booblik(_) => false,
+            _ => true,
+        }
+    }
+
+    /// Creates a topic where no app can, and only there.
+    pub fn create(&self, part: &str, partitions: u32) {
+        match &self.backend {
+            #[cfg(feature = "booblik")]
+            Backend::Booblik(Served { broker, .. }) => {
+                let (broker, name) = (broker.clone(), self.name(part));
+                // Callers are not asynchronous, and the broker does its work on threads of its own.
+                let create = move || slipstream::testing::block_on(broker.ensure_topic(&name, partitions as usize));
+                std::thread::spawn(create).join().unwrap().unwrap();
+            }
+            _ => {}
+        }
+    }
+
+    /// More than a record may have.
+    pub fn too_large_bytes(&self) -> usize {
+        if self.is_booblik() { 9 << 20 } else { 2 << 20 }
+    }
+
     pub fn url(&self) -> String {
         match &self.backend {
             Backend::Memory(memory) => format!("memory:{}", memory.name().unwrap_or_default()),
             Backend::Kafka(servers) => format!("kafka://{servers}"),
+            #[cfg(feature = "booblik")]
+            Backend::Embedded(directory) => format!("embedded:{}", directory.path().display()),
+            #[cfg(feature = "booblik")]
+            Backend::Booblik(served) => format!("booblik://{}", served.server.local_addr()),
         }
     }
 
@@ -86,6 +168,7 @@ impl Bench {
 
     /// A topic of this check, created with this many partitions.
     pub fn topic<V: DefaultCodec, K: DefaultCodec>(&self, part: &str, partitions: u32) -> Topic<V, K> {
+        self.create(part, partitions);
         Topic::named(self.name(part)).partitions(partitions)
     }
 
@@ -97,7 +180,7 @@ impl Bench {
     /// A declaration for use outside any app.
     pub fn alone<V: DefaultCodec, K: DefaultCodec>(&self, part: &str) -> Topic<V, K> {
         let url: &'static str = self.url().leak();
-        Topic::named(self.name(part)).conf(vec![("broker", url)].leak())
+        Topic::named(self.name(part)).conf(vec![("broker", url), ("encoding", "envelope")].leak())
     }
 
     /// For an app, which is also the group.
@@ -109,6 +192,7 @@ impl Bench {
     pub fn member(&self, app: &str, member: &str) -> Conf {
         Conf::isolated()
             .with("broker", self.url())
+            .with("encoding", "envelope")
             .with("app.id", self.name(app))
             .with("state.dir", self.state_dir(member).display().to_string())
             .with("commit.interval", "20ms")

@@ -47,81 +47,106 @@ mod refusals;
 #[cfg(feature = "kafka")]
 mod transcript;
 
-/// A test per backend for each check.
-macro_rules! on_both {
-    ($($area:ident: $($check:ident)*;)*) => {
-        mod memory {
-            $($(
-                #[tokio::test]
-                async fn $check() -> slipstream::Result<()> {
-                    super::$area::$check(super::bench::Bench::memory()).await
+/// A test on this backend for each check.
+macro_rules! checks {
+    ($backend:ident $($area:ident: $($check:ident)*;)*) => {
+        $($(
+            #[tokio::test]
+            async fn $check() -> slipstream::Result<()> {
+                match super::bench::Bench::on(stringify!($backend)).await {
+                    Some(bench) => super::$area::$check(bench).await,
+                    None => Ok(()),
                 }
-            )*)*
-        }
+            }
+        )*)*
+    };
+}
 
-        #[cfg(feature = "kafka")]
-        mod kafka {
-            $($(
-                #[tokio::test]
-                async fn $check() -> slipstream::Result<()> {
-                    match super::bench::Bench::kafka() {
-                        Some(bench) => super::$area::$check(bench).await,
-                        None => Ok(()),
-                    }
-                }
-            )*)*
+/// What every backend answers to.
+macro_rules! common {
+    ($backend:ident) => {
+        checks! {
+            $backend
+            records:
+                what_is_produced_is_consumed_in_order
+                order_is_kept_within_partitions_and_keys_choose_the_same_ones
+                headers_keep_order_duplicates_and_nulls
+                timestamps_are_kept_and_missing_ones_are_now
+                b23_null_and_empty_keys_and_values_differ
+                b23_tombstones_need_an_option
+                b22_an_undecodable_record_stops_the_run_and_stays_the_next
+                b24_a_key_that_is_not_utf8_is_bytes_or_an_error_with_its_place
+                a_topic_takes_values_pairs_headers_and_messages
+                a_send_is_answered_by_the_place_of_the_record
+                b28_a_record_larger_than_the_fetch_size_is_read
+                a_chosen_codec_reads_and_writes;
+            positions:
+                b14_the_next_run_begins_behind_the_last_one
+                what_is_done_is_committed_while_running_and_survives_a_crash
+                latest_is_committed_as_soon_as_it_is_resolved
+                auto_offset_reset_sets_the_start_and_error_refuses
+                seeks_move_to_the_beginning_the_end_an_offset_and_a_time
+                a_seek_outside_the_log_moves_nothing
+                b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one
+                a_replay_up_to_the_old_position_is_committed
+                b12_a_record_in_flight_holds_the_position_back
+                b18_nothing_is_committed_before_the_sinks_have_it
+                a_broadcast_topic_is_read_whole_by_every_app;
+            handlers:
+                every_handler_of_a_topic_gets_every_record_in_order
+                one_handler_that_fails_holds_the_position_of_both
+                concurrency_keeps_the_order_of_each_key_and_commits_in_one_piece
+                topics_in_a_row_pass_everything_on
+                b11_a_quiet_topic_is_read_beside_a_busy_one;
+            refusals:
+                b28_an_oversized_record_is_refused_and_the_next_one_goes_through
+                admin_creates_describes_and_deletes
+                a_dry_topic_writes_nothing
+                a_wrong_setting_ends_the_run_at_its_start_and_names_the_key
+                a_secret_in_a_wrong_configuration_is_not_printed
+                the_file_overrides_what_a_topic_declares
+                one_declaration_on_two_brokers_is_refused_and_both_are_named
+                b30_a_missing_topic_is_awaited_and_then_read_from_its_beginning
+                a_value_that_cannot_be_encoded_names_the_topic;
+            groups:
+                a_static_member_comes_back_as_itself;
         }
     };
 }
 
-on_both! {
-    records:
-        what_is_produced_is_consumed_in_order
-        order_is_kept_within_partitions_and_keys_choose_the_same_ones
-        headers_keep_order_duplicates_and_nulls
-        timestamps_are_kept_and_missing_ones_are_now
-        b23_null_and_empty_keys_and_values_differ
-        b23_tombstones_need_an_option
-        b22_an_undecodable_record_stops_the_run_and_stays_the_next
-        b24_a_key_that_is_not_utf8_is_bytes_or_an_error_with_its_place
-        a_topic_takes_values_pairs_headers_and_messages
-        a_send_is_answered_by_the_place_of_the_record
-        b28_a_record_larger_than_the_fetch_size_is_read
-        a_chosen_codec_reads_and_writes;
-    positions:
-        b14_the_next_run_begins_behind_the_last_one
-        what_is_done_is_committed_while_running_and_survives_a_crash
-        latest_is_committed_as_soon_as_it_is_resolved
-        auto_offset_reset_sets_the_start_and_error_refuses
-        seeks_move_to_the_beginning_the_end_an_offset_and_a_time
-        a_seek_outside_the_log_moves_nothing
-        b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one
-        a_replay_up_to_the_old_position_is_committed
-        b12_a_record_in_flight_holds_the_position_back
-        b18_nothing_is_committed_before_the_sinks_have_it
-        a_broadcast_topic_is_read_whole_by_every_app;
-    groups:
-        two_members_share_the_partitions_and_each_record_is_handled_once
-        b01_b02_a_pause_holds_while_a_member_joins_and_leaves
-        b04_a_partition_that_comes_back_goes_on_where_the_other_member_was
-        b01_a_shared_declaration_pauses_all_members_at_once
-        b21_a_rebalance_waits_for_a_slow_handler
-        b07_b21_a_handler_slower_than_the_timeout_repeats_only_what_was_in_hand
-        a_static_member_comes_back_as_itself;
-    handlers:
-        every_handler_of_a_topic_gets_every_record_in_order
-        one_handler_that_fails_holds_the_position_of_both
-        concurrency_keeps_the_order_of_each_key_and_commits_in_one_piece
-        topics_in_a_row_pass_everything_on
-        b11_a_quiet_topic_is_read_beside_a_busy_one;
-    refusals:
-        b28_an_oversized_record_is_refused_and_the_next_one_goes_through
-        admin_creates_describes_and_deletes
-        a_dry_topic_writes_nothing
-        a_wrong_setting_ends_the_run_at_its_start_and_names_the_key
-        a_secret_in_a_wrong_configuration_is_not_printed
-        the_file_overrides_what_a_topic_declares
-        one_declaration_on_two_brokers_is_refused_and_both_are_named
-        b30_a_missing_topic_is_awaited_and_then_read_from_its_beginning
-        a_value_that_cannot_be_encoded_names_the_topic;
+/// What only a broker with groups can be asked.
+macro_rules! of_groups {
+    ($backend:ident) => {
+        checks! {
+            $backend
+            groups:
+                two_members_share_the_partitions_and_each_record_is_handled_once
+                b01_b02_a_pause_holds_while_a_member_joins_and_leaves
+                b04_a_partition_that_comes_back_goes_on_where_the_other_member_was
+                b01_a_shared_declaration_pauses_all_members_at_once
+                b21_a_rebalance_waits_for_a_slow_handler
+                b07_b21_a_handler_slower_than_the_timeout_repeats_only_what_was_in_hand;
+        }
+    };
+}
+
+mod memory {
+    common!(memory);
+    of_groups!(memory);
+}
+
+#[cfg(feature = "kafka")]
+mod kafka {
+    common!(kafka);
+    of_groups!(kafka);
+}
+
+#[cfg(feature = "booblik")]
+mod embedded {
+    common!(embedded);
+}
+
+#[cfg(feature = "booblik")]
+mod booblik {
+    common!(booblik);
 }

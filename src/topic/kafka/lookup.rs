@@ -11,6 +11,7 @@ use rdkafka::{Offset, TopicPartitionList};
 use super::client::{self, Place, Quiet};
 use crate::conf::KafkaConfig;
 use crate::error::{Error, Kind, Result};
+use crate::topic::begin::Bounds;
 
 /// How long one question may take.
 pub(super) const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
@@ -21,15 +22,6 @@ const GROUP_PROPERTIES: [&str; 5] =
     ["group.id", "group.instance.id", "group.protocol", "group.remote.assignor", "partition.assignment.strategy"];
 
 pub(super) struct Lookup(BaseConsumer<Quiet>);
-
-/// The ends of a partition's log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bounds {
-    /// The oldest offset that it has.
-    pub low: i64,
-    /// The offset that the next record gets.
-    pub high: i64,
-}
 
 impl Lookup {
     pub(super) fn new(config: &KafkaConfig) -> Result<Self> {

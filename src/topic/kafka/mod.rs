@@ -6,7 +6,6 @@ mod context;
 mod events;
 mod lookup;
 mod manage;
-mod opaque;
 mod part;
 mod produce;
 mod reader;
@@ -14,7 +13,6 @@ mod reading;
 mod rebalance;
 mod record;
 mod shared;
-mod start;
 #[cfg(test)]
 mod tests;
 mod wake;

@@ -18,11 +18,11 @@ use super::part::{Part, Visit};
 use super::rebalance::{self, Step, name};
 use super::record::Copier;
 use super::shared::Shared;
-use super::start;
 use super::wake::{Alarm, Signal};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::message::Record;
+use crate::topic::begin;
 use crate::topic::driver::{Assignment, OutOfRange, Subscription};
 
 /// How long the thread sleeps at most, and how often it looks at every queue whether it was told to or not.
@@ -199,7 +199,7 @@ impl Reader {
             OutOfRange::Earliest | OutOfRange::Latest => {}
         }
         let to = if policy == OutOfRange::Latest { bounds.high } else { bounds.low };
-        tracing::error!(topic = &*place.0, partition = place.1, to, "{}", start::describe(position, bounds));
+        tracing::error!(topic = &*place.0, partition = place.1, to, "{}", begin::describe(position, bounds));
         self.go_on(place, to);
     }
 

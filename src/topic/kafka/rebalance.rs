@@ -14,12 +14,12 @@ use tokio::sync::oneshot;
 
 use super::client::{self, Place};
 use super::context::{self, Rebalance};
-use super::lookup::{Bounds, LOOKUP_TIMEOUT};
+use super::lookup::LOOKUP_TIMEOUT;
 use super::part::Part;
 use super::reader::Reader;
-use super::start::{self, Begin};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
+use crate::topic::begin::{self, Begin, Bounds};
 use crate::topic::driver::{Assignment, Event, Membership};
 
 /// Between two tries to find out where to begin.
@@ -164,7 +164,7 @@ impl Reader {
             let Some(wanted) = self.subscription.topics.iter().find(|wanted| wanted.name == place.0) else {
                 continue;
             };
-            let begin = start::begin(wanted, *position, *bounds, self.shared.is_new(&place));
+            let begin = begin::begin(wanted, *position, *bounds, self.shared.is_new(&place));
             match begin {
                 Begin::Position(from) => begins.push((place, from, Some(from))),
                 Begin::Start(from) => begins.push((place, from, None)),
@@ -174,7 +174,7 @@ impl Reader {
                         partition = place.1,
                         to,
                         "{}",
-                        start::describe(position, *bounds)
+                        begin::describe(position, *bounds)
                     );
                     begins.push((place, to, None));
                 }
@@ -301,7 +301,7 @@ pub(super) fn list(partitions: &[Place], offsets: &[i64]) -> KafkaResult<TopicPa
 
 pub(super) fn out_of_range(place: &Place, position: i64, bounds: Bounds) -> Error {
     let message =
-        format!("{}; choose where to go on by the topic's out-of-range policy", start::describe(position, bounds));
+        format!("{}; choose where to go on by the topic's out-of-range policy", begin::describe(position, bounds));
     Error::new(Kind::OutOfRange, message).at(name(place))
 }
 

@@ -17,12 +17,12 @@ use tokio::sync::Notify;
 use super::client;
 use super::lookup::{self, Lookup};
 use super::manage::Admin;
-use super::opaque::Opaques;
 use super::produce::Handles;
 use crate::conf::KafkaConfig;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
 use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
+use crate::topic::opaque::Opaques;
 
 /// How long the thread listens for delivery reports at a time. The wrapper spins through the last millisecond of it.
 const SLICE: Duration = Duration::from_millis(100);

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::limits::MemoryLimits;
-use super::room::Room;
 use super::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
+use crate::topic::room::Room;
 
 /// What all handles and connections of one broker share.
 pub(super) struct Broker {

@@ -13,7 +13,6 @@ mod log;
 mod member;
 mod partitioner;
 mod reading;
-mod room;
 mod start;
 mod state;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::state::{State, unknown};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::message::{Record, place};
-use crate::topic::driver::{Assignment, Feed, Membership, SeekTo, Subscription, Wanted};
+use crate::topic::driver::{Assignment, Feed, Kept, Membership, SeekTo, Subscription, Wanted};
 
 /// The most bytes that are moved to a feed at once: what a feed can exceed its bound by.
 const BATCH_MAX_BYTES: usize = 256 * 1024;
@@ -76,7 +76,7 @@ impl State {
         let wanted: BTreeMap<_, _> = subscription.topics.into_iter().map(|own| (Arc::clone(&own.name), own)).collect();
         let entry = self.groups.entry(group.clone()).or_default();
         entry.join(member, wanted.keys().cloned().collect());
-        for Position { topic, partition, next } in known {
+        for Kept { topic, partition, next, .. } in known {
             entry.set_offset((topic, partition), next);
         }
         self.members.insert(member, Member { group: group.clone(), wanted, readings: BTreeMap::new() });

@@ -1,32 +1,32 @@
-//! Writers that wait for room in any topic of a broker.
+//! Writers that wait for room.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use super::driver::Refusal;
 use crate::flow::WakerSet;
-use crate::topic::driver::Refusal;
 
-/// Says to a task that was refused when to try again: when room was made in any topic since.
+/// Says to a task that was refused when to try again: when room was made since.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(crate) struct Room {
     made: AtomicU64,
     waiting: WakerSet,
 }
 
 impl Room {
     /// What a writer that is refused now has to wait for.
-    pub(super) fn refusal(&self) -> Refusal {
+    pub(crate) fn refusal(&self) -> Refusal {
         Refusal(self.made.load(Ordering::SeqCst))
     }
 
     /// There may be room now.
-    pub(super) fn made(&self) {
+    pub(crate) fn made(&self) {
         self.made.fetch_add(1, Ordering::SeqCst);
         self.waiting.wake_all();
     }
 
     /// Ready when room was made since.
-    pub(super) fn poll(&self, since: Refusal, cx: &Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&self, since: Refusal, cx: &Context<'_>) -> Poll<()> {
         if self.refusal() != since {
             return Poll::Ready(());
         }

@@ -1,9 +1,10 @@
-//! Acknowledgements on their way through librdkafka, which carries one pointer-sized number per record.
+//! Acknowledgements on their way through what carries one number per record: librdkafka, and the log of a broker in
+//! this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::driver::Ack;
 use crate::flow::Guard;
-use crate::topic::driver::Ack;
 
 /// Set in the numbers that are places in the table; the others are guards.
 const IN_TABLE: usize = 1;
@@ -11,7 +12,7 @@ const IN_TABLE: usize = 1;
 /// Turns acknowledgements into numbers and back. A guard is a number by itself; what is not waits in a table, which
 /// holds at most as many as librdkafka holds records.
 #[derive(Default)]
-pub(super) struct Opaques(Mutex<Table>);
+pub(crate) struct Opaques(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
@@ -25,7 +26,7 @@ impl Opaques {
     }
 
     #[inline]
-    pub(super) fn pack(&self, ack: Ack) -> usize {
+    pub(crate) fn pack(&self, ack: Ack) -> usize {
         match ack {
             Ack::Unit(guard) => match guard.into_raw() {
                 Ok(raw) => Self::pack_raw(raw).unwrap_or_else(|| self.keep_raw(raw)),
@@ -65,7 +66,7 @@ impl Opaques {
 
     /// The acknowledgement that became `number`. To be called once for each number.
     #[inline]
-    pub(super) fn unpack(&self, number: usize) -> Option<Ack> {
+    pub(crate) fn unpack(&self, number: usize) -> Option<Ack> {
         if number & IN_TABLE == 0 {
             return Guard::from_raw((number / 2) as u64).map(Ack::Unit);
         }

@@ -1,11 +1,19 @@
 //! Where reading of a partition begins: pure decisions.
 
-use super::lookup::Bounds;
-use crate::topic::driver::{OutOfRange, Start, Wanted};
+use super::driver::{OutOfRange, Start, Wanted};
+
+/// The ends of a partition's log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// The oldest offset that it has.
+    pub low: i64,
+    /// The offset that the next record gets.
+    pub high: i64,
+}
 
 /// Where to begin, and why.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Begin {
+pub(crate) enum Begin {
     /// At the position.
     Position(i64),
     /// There is no position: by the topic's `start`.
@@ -18,7 +26,7 @@ pub(super) enum Begin {
 
 /// Decides for one partition. `is_new`: it was created after we began to read the topic, so that all its records were
 /// written since.
-pub(super) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_new: bool) -> Begin {
+pub(crate) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_new: bool) -> Begin {
     match position {
         Some(position) if (bounds.low..=bounds.high).contains(&position) => Begin::Position(position),
         Some(position) => match wanted.out_of_range {
@@ -35,7 +43,7 @@ pub(super) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_n
 }
 
 /// What is wrong with a position, in numbers.
-pub(super) fn describe(position: i64, bounds: Bounds) -> String {
+pub(crate) fn describe(position: i64, bounds: Bounds) -> String {
     if position < bounds.low {
         let missing = bounds.low - position;
         format!("position {position} is gone: the log begins at {}, {missing} records were deleted unread", bounds.low)

@@ -1,0 +1,30 @@
+//! Topics in booblik's log: `embedded:`, where this process owns the log, and `booblik://`, where a broker does.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `envelope` | the bytes of a record that has a key, headers and a timestamp |
+//! | `spread` | which partition a record belongs to |
+//! | `log` | what the two have in common: a log that can be read |
+//! | `begin` | where reading begins, and whether the log is still the one that was read before |
+//! | `driver` | one app's reading connection |
+//! | `feeding` | a partition's records on their way to its lane |
+//! | `embedded`, `remote` | the two |
+//!
+//! The log knows no groups: every app reads all partitions and keeps its positions itself.
+
+mod begin;
+mod driver;
+mod embedded;
+mod envelope;
+mod feeding;
+mod log;
+mod remote;
+mod spread;
+
+pub(crate) use embedded::EmbeddedBackend;
+pub(crate) use remote::RemoteBackend;
+
+/// What a place in a log is called in messages.
+fn place(topic: &str, partition: i32) -> String {
+    format!("{topic}[{partition}]")
+}
