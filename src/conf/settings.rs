@@ -243,6 +243,11 @@ pub struct TopicSettings {
 }
 
 impl TopicSettings {
+    /// What is set for the topic, without secrets.
+    pub(crate) fn configured_lines(&self) -> String {
+        format!("{:?}", self.settings)
+    }
+
     /// The name that the program declares it under, which is also its section in the file.
     pub fn declared_name(&self) -> &str {
         &self.declared

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::driver::Backend;
 use super::memory::MemoryBackend;
-use crate::conf::{BrokerUrl, Settings};
+use crate::conf::{BrokerUrl, KafkaConfig, Settings};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
 
@@ -15,9 +15,21 @@ pub(crate) struct Broker {
     url: String,
     /// Everything its connections are configured with; never shown.
     how: String,
+    /// The part of that which concerns reading.
+    reads: String,
 }
 
 impl Broker {
+    /// The same for topics that one connection can read, however they are written.
+    pub(crate) fn reading(&self) -> String {
+        let how = if self.url == "memory:" { &self.how } else { &self.reads };
+        format!("{} {how}", self.url)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Whether both mean the same topics. Apps with ids or settings of their own may share a declaration as long as it
     /// is the same cluster to all of them; a broker without a name belongs to one run.
     pub(crate) fn is_same_place(&self, other: &Self) -> bool {
@@ -74,20 +86,20 @@ pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>
 
 fn describe(settings: &Settings) -> Result<Broker> {
     let url = place(settings)?;
-    let how = match &url {
-        BrokerUrl::Kafka { .. } => kafka_properties(settings),
-        _ => String::new(),
+    let (how, reads) = match &url {
+        BrokerUrl::Kafka { .. } => {
+            let [reads, writes] = [settings.kafka_consumer(), settings.kafka_producer()].map(|config| lines(&config));
+            (format!("{reads}{writes}"), reads)
+        }
+        _ => Default::default(),
     };
-    Ok(Broker { url: url.to_string(), how })
+    Ok(Broker { url: url.to_string(), how, reads })
 }
 
-fn kafka_properties(settings: &Settings) -> String {
-    let configs = [settings.kafka_consumer(), settings.kafka_producer()];
-    let mut how = String::new();
-    for config in &configs {
-        config.iter().for_each(|(key, value)| how.extend([key, "=", value, "\n"]));
-    }
-    how
+fn lines(config: &KafkaConfig) -> String {
+    let mut lines = String::new();
+    config.iter().for_each(|(key, value)| lines.extend([key, "=", value, "\n"]));
+    lines
 }
 
 /// Where the topics are: as configured, else in a log of this process's own. One directory has one name, wherever the

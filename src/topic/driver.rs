@@ -1,7 +1,9 @@
 //! What a backend (Kafka, memory) does for topics: it hands over partitions and their records, writes records, and
 //! keeps positions. Everything else (lanes, acknowledgement, commits, pausing) is above and the same for all.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -160,6 +162,17 @@ impl From<Position> for Kept {
     }
 }
 
+/// Where an app keeps positions of a broker itself.
+pub(crate) enum Home {
+    /// In a file that is named after this.
+    Named(String),
+    /// With the broker, which does not outlive the process.
+    Here(Arc<KeptHere>),
+}
+
+/// Positions of apps, by their directories.
+pub(crate) type KeptHere = Mutex<BTreeMap<PathBuf, Vec<Kept>>>;
+
 /// One app's reading connection to a broker.
 pub(crate) trait Driver: Send + Sync + 'static {
     /// Commits positions of partitions that are ours. One for a partition that was lost meanwhile is dropped, which is
@@ -282,10 +295,14 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
     /// Management.
     fn manage(&self) -> Result<Arc<dyn Manage>>;
-    /// Which broker it is, if it is one that knows no groups: every app reads all of it and keeps its positions itself.
-    fn identity(&self) -> Option<BoxFuture<'static, Result<Arc<str>>>> {
-        None
+    /// Whether it shares partitions among the members of groups and keeps their positions. Of one that does not, every
+    /// app reads everything and keeps its positions itself.
+    fn has_groups(&self) -> bool {
+        true
     }
+    /// Where positions are that an app keeps itself: they belong to one broker, whatever its address. Waits for a broker
+    /// that has to be asked.
+    fn own_positions(&self) -> BoxFuture<'static, Result<Home>>;
     /// What has to be durable before positions are stored.
     fn durable(&self) -> Option<Arc<dyn Durable>> {
         None

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
-use super::offsets::OffsetFile;
+use super::offsets::OwnPositions;
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, Position, SourceStats};
 
@@ -117,7 +117,7 @@ struct Session {
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
     /// Positions that the app keeps itself.
-    file: Option<OffsetFile>,
+    own: Option<Arc<OwnPositions>>,
     pending_seeks: HashMap<Arc<str>, SeekTo>,
     revoke_timeout: Duration,
 }
@@ -129,11 +129,11 @@ impl Session {
         env: &Env,
     ) -> Result<(Self, mpsc::Receiver<Event>)> {
         let (sender, events) = mpsc::channel(EVENTS_MAX);
-        let (group, file) = match &hub.group {
+        let (group, own) = match &hub.group {
             Some(group) => (Membership::Group(Arc::clone(group)), None),
             None => {
-                let file = open_file(&*hub.backend, env).await?;
-                (Membership::Everything(file.positions().to_vec()), Some(file))
+                let own = OwnPositions::open(&*hub.backend, env).await?;
+                (Membership::Everything(own.all().await), Some(own))
             }
         };
         let revoke_timeout = env.parts().revoke_timeout;
@@ -146,7 +146,7 @@ impl Session {
             makers,
             lanes: HashMap::new(),
             answers: JoinSet::new(),
-            file,
+            own,
             pending_seeks: HashMap::new(),
             revoke_timeout,
         };
@@ -324,8 +324,8 @@ impl Session {
     }
 
     async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
-        match &mut self.file {
-            Some(file) => file.store(self.driver.stamp(positions).await?).await,
+        match &self.own {
+            Some(own) => own.store(self.driver.stamp(positions).await?).await,
             None => self.driver.commit(positions).await,
         }
     }
@@ -393,19 +393,6 @@ impl Session {
                 tracing::error!("{text}");
                 source.set_notice(Some(text));
             }
-        }
-    }
-}
-
-/// The positions that the app keeps itself: one file for each broker that knows no groups, and nobody else's meanwhile;
-/// one for what is read beside the groups of those that do.
-async fn open_file(backend: &dyn Backend, env: &Env) -> Result<OffsetFile> {
-    let folder = &env.parts().state_dir;
-    match backend.identity() {
-        None => OffsetFile::open(&folder.join("broadcast.positions")),
-        Some(identity) => {
-            let name = format!("booblik-{}.positions", identity.await?);
-            OffsetFile::claim(&folder.join(name), &env.parts().app_id).await
         }
     }
 }

@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::driver::Kept;
+use tokio::sync::Mutex;
+
+use super::driver::{Backend, Home, Kept, KeptHere};
 use crate::error::{Error, Kind, Result};
+use crate::flow::Env;
 
 const HEADER: &str = "slipstream positions 2";
 /// Lines without a checksum.
@@ -23,10 +26,76 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// The most that is read of a lock file, which holds the number of a process.
 const MAX_OWNER_BYTES: u64 = 32;
 
+/// The positions that a run keeps itself of one broker; all its connections to that broker share them, and nobody else
+/// has them meanwhile.
+pub(crate) struct OwnPositions {
+    home: Mutex<Option<Opened>>,
+}
+
+enum Opened {
+    File(OffsetFile),
+    Here(Arc<KeptHere>, PathBuf),
+}
+
+impl OwnPositions {
+    /// # Errors
+    /// [`Kind::Locked`] when another run of the app has them.
+    pub(crate) async fn open(backend: &dyn Backend, env: &Env) -> Result<Arc<Self>> {
+        let folder = &env.parts().state_dir;
+        let (name, home) = match backend.own_positions().await? {
+            Home::Named(name) => (format!("positions of {name}"), Err(folder.join(format!("{name}.positions")))),
+            Home::Here(kept) => (format!("positions at {:p}", Arc::as_ptr(&kept)), Ok(kept)),
+        };
+        let own = env.single(&name, || Ok(Arc::new(Self { home: Mutex::const_new(None) })))?;
+        let mut opened = own.home.lock().await;
+        if opened.is_none() {
+            *opened = Some(match home {
+                Ok(kept) => Opened::Here(kept, folder.clone()),
+                Err(path) => Opened::File(OffsetFile::claim(&path, &env.parts().app_id).await?),
+            });
+        }
+        drop(opened);
+        Ok(own)
+    }
+
+    pub(crate) async fn all(&self) -> Vec<Kept> {
+        match &*self.home.lock().await {
+            Some(Opened::File(file)) => file.positions().to_vec(),
+            Some(Opened::Here(kept, app)) => here(kept).get(app).cloned().unwrap_or_default(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Puts these in the place of older ones and makes that durable.
+    pub(crate) async fn store(&self, moved: Vec<Kept>) -> Result<()> {
+        match &mut *self.home.lock().await {
+            Some(Opened::File(file)) => file.store(moved).await,
+            Some(Opened::Here(kept, app)) => {
+                let mut all = here(kept);
+                let own = all.entry(app.clone()).or_default();
+                *own = merged(std::mem::take(own), moved);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn here(kept: &KeptHere) -> std::sync::MutexGuard<'_, BTreeMap<PathBuf, Vec<Kept>>> {
+    kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Newer positions in the place of older ones.
+fn merged(old: Vec<Kept>, new: Vec<Kept>) -> Vec<Kept> {
+    let all = old.into_iter().chain(new);
+    let by_place: BTreeMap<_, _> = all.map(|kept| ((Arc::clone(&kept.topic), kept.partition), kept)).collect();
+    by_place.into_values().collect()
+}
+
 /// A file of lines `topic⇥partition⇥offset⇥checksum` under a header with the format's version; replaced as a whole, so
 /// that it is always one state or the next. The checksum is the CRC-32C of the record before the offset in 8
 /// hexadecimal digits, or `-`.
-pub(crate) struct OffsetFile {
+struct OffsetFile {
     path: PathBuf,
     positions: Vec<Kept>,
     /// Held, not used: ends with the process, whatever ends it.
@@ -35,7 +104,7 @@ pub(crate) struct OffsetFile {
 
 impl OffsetFile {
     /// Reads it; a missing file has no positions.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    fn open(path: &Path) -> Result<Self> {
         let place = || place(path);
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
@@ -55,21 +124,18 @@ impl OffsetFile {
     /// Reads it, for nobody else until it is dropped.
     ///
     /// Errors: `Kind::Locked` when another run of the app `app` has it.
-    #[cfg_attr(not(feature = "booblik"), expect(dead_code, reason = "other brokers share partitions by groups"))]
-    pub(crate) async fn claim(path: &Path, app: &str) -> Result<Self> {
+    async fn claim(path: &Path, app: &str) -> Result<Self> {
         let lock = lock(&path.with_extension("lock"), app).await?;
         Ok(Self { _lock: Some(lock), ..Self::open(path)? })
     }
 
-    pub(crate) fn positions(&self) -> &[Kept] {
+    fn positions(&self) -> &[Kept] {
         &self.positions
     }
 
     /// Puts these in the place of older ones and makes that durable.
-    pub(crate) async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
-        let all = self.positions.drain(..).chain(moved);
-        let merged: BTreeMap<_, _> = all.map(|kept| ((Arc::clone(&kept.topic), kept.partition), kept)).collect();
-        self.positions = merged.into_values().collect();
+    async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
+        self.positions = merged(std::mem::take(&mut self.positions), moved);
         let mut text = format!("{HEADER}\n");
         for Kept { topic, partition, next, crc } in &self.positions {
             let crc = crc.map_or_else(|| UNKNOWN.to_owned(), |crc| format!("{crc:08x}"));

@@ -39,14 +39,25 @@ pub(crate) struct OpenTopic {
 impl OpenTopic {
     /// Opens it for a run.
     pub(crate) fn in_app<V, K>(topic: &Topic<V, K>, env: &Env) -> Result<Arc<Self>> {
-        env.single(topic.name(), || {
-            let settings = env.parts().settings.topic(topic.name(), topic.conf.iter().copied())?;
-            let (broker, backend) = broker::in_app(&settings, env)?;
+        let settings = env.parts().settings.topic(topic.name(), topic.conf.iter().copied())?;
+        let (broker, backend) = broker::in_app(&settings, env)?;
+        let own = (broker.clone(), settings.configured_lines());
+        let open = env.single(topic.name(), || {
             let opener = format!("app {}", env.parts().app_id);
             let open = Self::make(settings, broker, backend, opener);
             topic.slot().add(&open)?;
             Ok(open)
-        })
+        })?;
+        let first = (open.broker.clone(), open.settings.configured_lines());
+        if first == own {
+            return Ok(open);
+        }
+        let message = format!(
+            "declared twice under one name with other settings: once on {} with {}, once on {} with {}; give one of them \
+             a name of its own, and the broker's name for it by the key `name`",
+            first.0, first.1, own.0, own.1
+        );
+        Err(Error::new(Kind::AlreadyOpen, message).at(format!("topic {}", topic.name())))
     }
 
     /// Opens it outside of any app, under the process-wide configuration.

@@ -74,12 +74,13 @@ where
         env: &Env,
     ) -> Result<BoxFuture<'static, Result<()>>> {
         let open = OpenTopic::in_app(&self, env)?;
-        let has_groups = open.backend.identity().is_none();
+        let has_groups = open.backend.has_groups();
         if !has_groups && !self.broadcast {
             check_group(&open)?;
         }
         let group = (has_groups && !self.broadcast).then(|| Arc::<str>::from(open.settings.group_id()));
-        let hub_name = format!("{:?} {group:?}", open.broker);
+        reads_once(&open, group.as_deref(), env)?;
+        let hub_name = format!("{} {group:?}", open.broker.reading());
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
         let maker = Maker {
@@ -100,6 +101,30 @@ where
             hub.run(env).await
         }))
     }
+}
+
+/// What one member of a group cannot do: read a topic for two declarations, and read by two connections when it has a
+/// fixed place in its group.
+fn reads_once(open: &OpenTopic, group: Option<&str>, env: &Env) -> Result<()> {
+    let (name, declared) = (&open.name, open.settings.declared_name());
+    let place = format!("{} {group:?}", open.broker.url());
+    let first = env.single(&format!("{place} {name}"), || Ok(Arc::new(declared.to_owned())))?;
+    if *first != declared {
+        let message = format!("is `{name}` on {}, as `{first}` is: give both handlers one declaration", open.broker);
+        return Err(Error::new(Kind::Build, message).at(format!("topic {declared}")));
+    }
+    if group.is_some() && open.settings.get("group.instance.id").is_some() {
+        let how = open.broker.reading();
+        let first = env.single(&format!("static {place}"), || Ok(Arc::new((declared.to_owned(), how.clone()))))?;
+        if first.1 != how {
+            let message = format!(
+                "is read with other settings than topic {}: with `group.instance.id` a group has one consumer of this app",
+                first.0
+            );
+            return Err(Error::new(Kind::Build, message).at(format!("topic {declared}")));
+        }
+    }
+    Ok(())
 }
 
 /// A group that is shared with other apps cannot be had on a broker that knows none.

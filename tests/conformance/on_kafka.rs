@@ -104,3 +104,45 @@ async fn b30_an_unknown_topic_is_an_error_for_send_and_awaited_by_a_sink() -> Re
     assert_eq!(bench.contents("nobody", 1, 1).await?.len(), 1);
     Ok(())
 }
+
+/// A topic with a producer's setting of its own is read by the same member; two broadcast topics share their positions.
+#[tokio::test]
+async fn settings_for_writing_do_not_make_another_member() -> Result<()> {
+    let Some(bench) = Bench::kafka() else { return Ok(()) };
+    bench.write("plain", 1, numbered(0, 5)).await?;
+    bench.write("slow", 1, numbered(0, 5)).await?;
+    for broadcast in [false, true] {
+        let declared = |part: &str, conf| {
+            let topic = bench.raw(part, 1).conf(conf);
+            if broadcast { topic.broadcast() } else { topic }
+        };
+        let app = if broadcast { "everyone" } else { "member" };
+        for expected in [10, 0] {
+            let seen: Seen<Raw> = Seen::default();
+            let handlers = App::new().handle(declared("plain", &[]), seen.keep(), ()).handle(
+                declared("slow", &[("linger.ms", "20")]),
+                seen.keep(),
+                (),
+            );
+            let run = Running::start(handlers, bench.conf(app).with("group.instance.id", bench.name(app)));
+            run.until(|| seen.len() == expected).await;
+            run.committed(10).await;
+            run.stop().await?;
+            assert_eq!(seen.len(), expected, "broadcast: {broadcast}");
+        }
+    }
+    Ok(())
+}
+
+/// With a fixed place in its group an app has one consumer, so that settings for reading cannot differ.
+#[tokio::test]
+async fn a_static_member_with_two_ways_of_reading_is_refused() {
+    let Some(bench) = Bench::kafka() else { return };
+    let app = App::new()
+        .handle(bench.raw("one", 1), |_: Raw| (), ())
+        .handle(bench.raw("two", 1).conf(&[("fetch.min.bytes", "2")]), |_: Raw| (), ())
+        .conf(bench.conf("static").with("group.instance.id", bench.name("static")));
+    let error = app.run().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Build, "{error:?}");
+    assert!(error.to_string().contains("group.instance.id"), "{error}");
+}

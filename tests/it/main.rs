@@ -5,6 +5,7 @@
 #[cfg(feature = "rocksdb")]
 mod caches;
 mod cancellation;
+mod declarations;
 mod engine;
 mod handle;
 mod preludes;

@@ -87,7 +87,7 @@ impl Lookup {
         places.iter().map(offset_of).collect()
     }
 
-    #[cfg(test)]
+    /// The identity of the cluster; `None` while no broker has told it.
     pub(super) fn cluster_id(&self, timeout: Duration) -> Option<String> {
         self.client().client().fetch_cluster_id(timeout)
     }

@@ -109,10 +109,19 @@ pub(super) struct KafkaManage {
 
 impl Manage for KafkaManage {
     fn create(&self, topic: Arc<str>, partitions: u32) -> BoxFuture<'static, Result<()>> {
-        let admin = self.admin.clone();
+        let (admin, lookup) = (self.admin.clone(), Arc::clone(&self.lookup));
         async move {
             let created = admin.try_create(&topic, partitions).await?;
-            created.map_err(|code| refused("cannot create the topic", &topic, code))
+            created.map_err(|code| refused("cannot create the topic", &topic, code))?;
+            // The controller has it; brokers learn of it a little later.
+            let known = move |lookup: &Lookup| {
+                let began = Instant::now();
+                while lookup.partitions(&topic)?.is_none() && began.elapsed() < LEADERLESS_TIMEOUT {
+                    std::thread::sleep(LEADERLESS_INTERVAL);
+                }
+                Ok(())
+            };
+            lookup::blocking(&lookup, "cannot look the topic up", known).await
         }
         .boxed()
     }

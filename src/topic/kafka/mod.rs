@@ -20,13 +20,15 @@ mod watch;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
-#[cfg(test)]
 use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 use self::lookup::Lookup;
 use self::manage::{Admin, KafkaManage};
 use self::writer::KafkaWriter;
-use super::driver::{Backend, Driver, EventSender, Manage, Subscription, Writer};
+use super::driver::{Backend, Driver, EventSender, Home, Manage, Subscription, Writer};
 use crate::conf::{KafkaConfig, Settings};
 use crate::error::Result;
 
@@ -67,6 +69,9 @@ impl KafkaBackend {
     }
 }
 
+/// How long a broker may take to tell the cluster's identity before it is asked again.
+const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl Backend for KafkaBackend {
     fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>> {
         Ok(reading::subscribe(self, subscription, events)?)
@@ -84,5 +89,20 @@ impl Backend for KafkaBackend {
 
     fn manage(&self) -> Result<Arc<dyn Manage>> {
         Ok(Arc::new(KafkaManage { admin: self.admin.clone(), lookup: self.lookup()? }))
+    }
+
+    fn own_positions(&self) -> BoxFuture<'static, Result<Home>> {
+        let lookup = self.lookup();
+        async move {
+            let lookup = lookup?;
+            loop {
+                let ask = |lookup: &Lookup| Ok(lookup.cluster_id(IDENTITY_TIMEOUT));
+                if let Some(id) = lookup::blocking(&lookup, "cannot ask which cluster it is", ask).await? {
+                    return Ok(Home::Named(format!("kafka-{id}")));
+                }
+                tracing::warn!("positions of broadcast topics wait for a broker to tell which cluster it is");
+            }
+        }
+        .boxed()
     }
 }

@@ -10,7 +10,7 @@ use super::limits::MemoryLimits;
 use super::member::MemoryDriver;
 use super::writer::MemoryWriter;
 use crate::error::Result;
-use crate::topic::driver::{Backend, Driver, EventSender, Manage, Subscription, TopicDescription, Writer};
+use crate::topic::driver::{Backend, Driver, EventSender, Home, Manage, Subscription, TopicDescription, Writer};
 
 /// An app's use of a broker in memory.
 #[derive(Debug, Clone)]
@@ -41,6 +41,10 @@ impl Backend for MemoryBackend {
 
     fn manage(&self) -> Result<Arc<dyn Manage>> {
         Ok(Arc::new(MemoryManage(Arc::clone(self.memory.broker()))))
+    }
+
+    fn own_positions(&self) -> BoxFuture<'static, Result<Home>> {
+        ready(Ok(Home::Here(Arc::clone(&self.memory.broker().kept)))).boxed()
     }
 }
 

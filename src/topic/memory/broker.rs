@@ -8,6 +8,7 @@ use super::limits::MemoryLimits;
 use super::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
+use crate::topic::driver::KeptHere;
 use crate::topic::room::Room;
 
 /// What all handles and connections of one broker share.
@@ -19,6 +20,8 @@ pub(super) struct Broker {
     /// Members that wait for records.
     pub(super) data: WakerSet,
     pub(super) room: Room,
+    /// Positions of what apps read without a group.
+    pub(super) kept: Arc<KeptHere>,
 }
 
 impl Broker {
@@ -29,6 +32,7 @@ impl Broker {
             steps: WakerSet::default(),
             data: WakerSet::default(),
             room: Room::default(),
+            kept: Arc::default(),
         })
     }
 

@@ -18,7 +18,7 @@ use super::driver::LogDriver;
 use crate::conf::{Durability, Encoding, Settings, TopicSettings};
 use crate::error::{Error, Kind, Result};
 use crate::flow::durable::Durable;
-use crate::topic::driver::{Backend, Driver, EventSender, Manage, Subscription, TopicDescription, Writer};
+use crate::topic::driver::{Backend, Driver, EventSender, Home, Manage, Subscription, TopicDescription, Writer};
 
 /// An app's use of a log in this process, which is opened by the first who needs it.
 pub(crate) struct EmbeddedBackend {
@@ -52,9 +52,13 @@ impl Backend for EmbeddedBackend {
         Ok(Arc::new(LogManage(Arc::clone(&self.place))))
     }
 
-    fn identity(&self) -> Option<BoxFuture<'static, Result<Arc<str>>>> {
+    fn has_groups(&self) -> bool {
+        false
+    }
+
+    fn own_positions(&self) -> BoxFuture<'static, Result<Home>> {
         let place = Arc::clone(&self.place);
-        Some(async move { Ok(Arc::from(place.broker().await?.id())) }.boxed())
+        async move { Ok(Home::Named(format!("booblik-{}", place.broker().await?.id()))) }.boxed()
     }
 
     fn durable(&self) -> Option<Arc<dyn Durable>> {

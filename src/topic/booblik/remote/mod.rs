@@ -17,7 +17,7 @@ use crate::booblik::client::{Address, Client, ClientError, Resend};
 use crate::booblik::wire::{ErrorCode, PartitionInfo};
 use crate::conf::{Durability, Encoding, TopicSettings};
 use crate::error::{Error, Kind, Result};
-use crate::topic::driver::{Backend, Driver, EventSender, Manage, Subscription, TopicDescription, Writer};
+use crate::topic::driver::{Backend, Driver, EventSender, Home, Manage, Subscription, TopicDescription, Writer};
 
 /// How long a request may take, connecting included. What is not answered by then is asked again.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -100,8 +100,12 @@ impl Backend for RemoteBackend {
         Ok(Arc::new(RemoteManage(Arc::clone(&self.remote))))
     }
 
-    fn identity(&self) -> Option<BoxFuture<'static, Result<Arc<str>>>> {
-        Some(ready(Ok(Arc::clone(&self.remote.identity))).boxed())
+    fn has_groups(&self) -> bool {
+        false
+    }
+
+    fn own_positions(&self) -> BoxFuture<'static, Result<Home>> {
+        ready(Ok(Home::Named(format!("booblik-{}", self.remote.identity)))).boxed()
     }
 }
 
