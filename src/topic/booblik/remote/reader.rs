@@ -101,9 +101,7 @@ impl Log for Remote {
             let fetched = match self.client.fetch(fetch).await {
                 Ok(fetched) => fetched,
                 // Retention was faster.
-                Err(ClientError::Refused { code, .. }) if code == ErrorCode::OffsetOutOfRange => {
-                    return Ok(None);
-                }
+                Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => return Ok(None),
                 Err(error) => return Err(Error::from(error).at(place(topic, partition))),
             };
             let first = fetched.records.values().next().map(crc32c);
