@@ -21,7 +21,7 @@ unexport RUSTFLAGS
 # Every feature but `ssl` and `zstd`, which change how librdkafka is built; check-features says how those are checked.
 FEATURES := avro
 # What is checked alone. The crate beside the library keeps zlib's and librdkafka's build the same (its Cargo.toml).
-SINGLE_FEATURES := macros json msgpack avro rocksdb kafka log
+SINGLE_FEATURES := macros json msgpack avro rocksdb kafka booblik log
 CHECK := cargo check --quiet -p slipstream-async -p slipstream-feature-checks
 DEMO_KAFKA := --name demo --root state/_kafka
 

@@ -19,7 +19,7 @@
 //! |---|---|
 //! | bind a function | [`#[handle]`](macro@handle), or [`App::handle`] |
 //! | run what is bound | [`stream()`](fn@stream), [`App::run`], [`Run`], [`RunHandle`] |
-//! | read and write Kafka | [`Topic`], [`Message`], [`codec`] |
+//! | read and write topics, on disk or on a broker | [`Topic`], [`Message`], [`codec`] |
 //! | keep rows on disk | [`Cache`], [`Retention`], [`keys`] |
 //! | connect handlers, or an HTTP server | [`Proxy`] |
 //! | put a stream function in between | [`pipe`](fn@pipe) |
@@ -39,8 +39,9 @@
 //!
 //! # Features
 //!
-//! `macros`, `json`, `rocksdb`, `kafka` and `log` are on by default; `msgpack`, `avro`, `ssl` and `zstd` are not. Without
-//! any of them there is no C or C++ to build, and topics live in `memory:`.
+//! `macros`, `json`, `rocksdb`, `kafka`, `booblik` and `log` are on by default; `msgpack`, `avro`, `ssl` and `zstd` are
+//! not. C and C++ are built for `rocksdb` and `kafka` only. `booblik` is the log on disk in which topics live when nothing
+//! is configured, and its protocol; without it and `kafka`, topics live in `memory:`.
 
 pub mod app;
 #[cfg(feature = "booblik")]

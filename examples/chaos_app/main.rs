@@ -4,6 +4,7 @@
 //! It is of use only to `tests/chaos`, which sets its `CHAOS_…` variables.
 
 mod commands;
+#[cfg(feature = "kafka")]
 mod early;
 mod settings;
 mod web;
@@ -50,7 +51,11 @@ impl Shared {
 async fn main() -> Result<()> {
     slipstream::log::init();
     let shared = Arc::new(Shared { settings: Settings::read()?, begun: AtomicU64::new(0), ended: AtomicU64::new(0) });
-    if shared.settings.commits_early { tokio::task::block_in_place(|| early::run(&shared)) } else { run(shared).await }
+    #[cfg(feature = "kafka")]
+    if shared.settings.commits_early {
+        return tokio::task::block_in_place(|| early::run(&shared));
+    }
+    run(shared).await
 }
 
 async fn run(shared: Arc<Shared>) -> Result<()> {

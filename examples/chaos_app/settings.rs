@@ -7,6 +7,10 @@ use anyhow::{Context as _, Result};
 use slipstream::Conf;
 
 pub struct Settings {
+    /// Where the topics live.
+    pub broker: String,
+    /// The same as a list of Kafka's servers, if it is one.
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "for the wrong app"))]
     pub servers: String,
     /// App id, and with it the group.
     pub app: String,
@@ -24,6 +28,7 @@ pub struct Settings {
     pub stuck_for: Duration,
     /// Serve HTTP beside the sources.
     pub http: bool,
+    #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "for the wrong app"))]
     /// The wrong app, which commits whatever ended last.
     pub commits_early: bool,
     pub state_dir: PathBuf,
@@ -38,8 +43,10 @@ impl Settings {
         let (from, to) = (or("CHAOS_DELAY_MIN_MS", "1").parse()?, or("CHAOS_DELAY_MAX_MS", "15").parse()?);
         let stuck = or("CHAOS_STUCK", "");
         let conf = or("CHAOS_CONF", "");
+        let servers = or("CHAOS_SERVERS", "");
         Ok(Self {
-            servers: must("CHAOS_SERVERS")?,
+            broker: or("CHAOS_BROKER", &format!("kafka://{servers}")),
+            servers,
             app: must("CHAOS_APP")?,
             input: must("CHAOS_INPUT")?,
             output: must("CHAOS_OUTPUT")?,
@@ -59,7 +66,7 @@ impl Settings {
     /// The configuration of the app; the environment has no part in it.
     pub fn conf(&self) -> Conf {
         let conf = Conf::isolated()
-            .with("broker", format!("kafka://{}", self.servers))
+            .with("broker", self.broker.as_str())
             .with("app.id", self.app.as_str())
             .with("state.dir", self.state_dir.display().to_string());
         self.conf.iter().fold(conf, |conf, (key, value)| conf.with(key.as_str(), value.as_str()))

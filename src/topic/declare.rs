@@ -134,7 +134,7 @@ impl<V, K> Topic<V, K> {
     }
 
     /// Creates the topic with this many partitions when it is missing. Without it, a missing topic on Kafka is waited
-    /// for; `memory:` creates it with 4.
+    /// for; `embedded:` and `memory:` create it with 4. On `booblik://` no app can create a topic: it is waited for.
     #[must_use]
     pub const fn partitions(mut self, count: u32) -> Self {
         self.partitions = Some(count);

@@ -7,6 +7,7 @@
 #![expect(clippy::indexing_slicing, reason = "indices below the length of what they index")]
 
 mod cache;
+mod embedded;
 mod hello;
 mod kafka;
 mod proxy;
@@ -28,6 +29,7 @@ const BENCHES: &[Bench] = &[
     ("cache-get-2", || cache::get(2)),
     ("scale-2", scale::scale),
     ("kafka-pass", kafka::pass),
+    ("embedded-pass", embedded::pass),
     ("stalled-sink", stalled::stalled),
 ];
 

@@ -9,15 +9,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::broker::{Feeder, create_topic, unique};
-use crate::ledger::Echoes;
 use crate::schedule::{PATIENCE, until};
-use crate::watch::Commits;
+#[cfg(feature = "kafka")]
+use crate::{
+    broker::{Feeder, create_topic, unique},
+    echoes::Echoes,
+    watch::Commits,
+};
 
 /// Partitions of every topic here.
 pub const PARTITIONS: u8 = 4;
 
 /// Topics and a group.
+#[cfg(feature = "kafka")]
 pub struct Place {
     servers: String,
     output_servers: String,
@@ -28,6 +32,7 @@ pub struct Place {
 }
 
 /// A place and everything that feeds and watches it.
+#[cfg(feature = "kafka")]
 pub struct Scene {
     pub place: Place,
     pub feeder: Feeder,
@@ -35,6 +40,7 @@ pub struct Scene {
     pub commits: Commits,
 }
 
+#[cfg(feature = "kafka")]
 impl Place {
     pub fn new(servers: &str) -> Self {
         Self::between(servers, servers)
@@ -65,8 +71,8 @@ impl Place {
 
     /// How to start the app. `member` tells members of one group apart.
     pub fn plan(&self, member: &str) -> Plan {
-        let plan = Plan { variables: Vec::new(), conf: Vec::new() };
-        plan.with("CHAOS_SERVERS", &self.servers)
+        Plan::new()
+            .with("CHAOS_SERVERS", &self.servers)
             .with("CHAOS_APP", &self.app)
             .with("CHAOS_INPUT", &self.input)
             .with("CHAOS_OUTPUT", &self.output)
@@ -77,6 +83,7 @@ impl Place {
     }
 }
 
+#[cfg(feature = "kafka")]
 impl Scene {
     pub fn new(servers: &str) -> Self {
         Place::new(servers).watch()
@@ -95,6 +102,10 @@ pub struct Plan {
 }
 
 impl Plan {
+    pub fn new() -> Self {
+        Self { variables: Vec::new(), conf: Vec::new() }
+    }
+
     pub fn with(mut self, variable: &'static str, value: impl std::fmt::Display) -> Self {
         self.variables.push((variable, value.to_string()));
         self

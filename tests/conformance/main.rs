@@ -1,8 +1,16 @@
-//! The conformance suite of topics: each check is one function that knows its expectations, run against `memory:` and
-//! against a real Kafka, so that both give the same transcript (B-51).
+//! The conformance suite of topics: each check is one function that knows its expectations, run against `memory:`, a
+//! log in the process (`embedded:`), a booblik broker that this process serves on a port of its own (`booblik://`), and
+//! a real Kafka, so that all give the same transcript (B-51).
 //!
 //! Kafka is found by `KAFKA_BOOTSTRAP`, which `make test` sets; without it the Kafka half fails and says so, and
-//! `SKIP_KAFKA=1` leaves it out. What only a Kafka can be asked is in `on_kafka`.
+//! `SKIP_KAFKA=1` leaves it out. What only a Kafka can be asked is in `on_kafka`, what only
+//! booblik's log can be asked in `on_booblik`.
+//!
+//! Not on `embedded:` and `booblik://`, whose log knows no groups, so that nothing moves between members: the checks of
+//! `groups` but `a_static_member_comes_back_as_itself`, and the second half of
+//! `b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one`. A shared group is refused there:
+//! `on_booblik::a_shared_group_is_refused`. Topics are not created or deleted over the protocol, nor deleted in a log
+//! that is open: `admin_creates_describes_and_deletes` expects that to be said.
 //!
 //! | id | covered by |
 //! |---|---|
@@ -12,7 +20,7 @@
 //! | B-11 | `b11_a_quiet_topic_is_read_beside_a_busy_one` |
 //! | B-12 | `b12_a_record_in_flight_holds_the_position_back` |
 //! | B-14 | `b14_the_next_run_begins_behind_the_last_one` |
-//! | B-15 (policy) | `on_kafka::b15_a_position_that_was_deleted_follows_the_policy` |
+//! | B-15 (policy) | `on_kafka::b15_a_position_that_was_deleted_follows_the_policy`, `on_booblik::a_position_outside_the_log_follows_the_policy` |
 //! | B-18 | `b18_nothing_is_committed_before_the_sinks_have_it` |
 //! | B-21 | `b21_a_rebalance_waits_for_a_slow_handler`, `b07_b21_…` |
 //! | B-22 (stop) | `b22_an_undecodable_record_stops_the_run_and_stays_the_next` |
@@ -20,7 +28,7 @@
 //! | B-24 | `b24_a_key_that_is_not_utf8_is_bytes_or_an_error_with_its_place` |
 //! | B-28 | `b28_an_oversized_record_is_refused_and_the_next_one_goes_through`, `b28_a_record_larger_than_the_fetch_size_is_read` |
 //! | B-30 | `b30_a_missing_topic_is_awaited_and_then_read_from_its_beginning`, `b30_a_seek_before_the_assignment_applies_to_it_and_to_no_later_one`, `on_kafka::b30_partitions_that_are_added_are_read_from_their_beginning`, `on_kafka::b30_an_unknown_topic_is_an_error_for_send_and_awaited_by_a_sink` |
-//! | B-51 | every check: one expectation for both backends; `transcript::both_backends_give_the_same_transcript` compares word for word |
+//! | B-51 | every check: one expectation for all backends; `transcript::both_backends_give_the_same_transcript` compares word for word |
 //! | TP-1, TP-2 | `a_wrong_setting_ends_the_run_at_its_start_and_names_the_key`: an unknown key is an error, later |
 //! | TP-3, TP-6 | `a_value_that_cannot_be_encoded_names_the_topic`, `b28_…` |
 //! | TP-4, TP-5, TP-7, TP-8, TP-9 | replaced: the idempotent producer retries below, an outage is back-pressure (`src/topic/kafka/tests/outages.rs`) |
@@ -39,6 +47,8 @@
 mod bench;
 mod groups;
 mod handlers;
+#[cfg(feature = "booblik")]
+mod on_booblik;
 #[cfg(feature = "kafka")]
 mod on_kafka;
 mod positions;

@@ -16,7 +16,7 @@ use crate::topic::driver::Wanted;
 /// What is fetched at once. Records share the memory of what they came with: who keeps one keeps as much.
 const FETCH_BYTES: u32 = 256 * 1024;
 /// How long the broker waits for records before it answers with none.
-const FETCH_WAIT: Duration = Duration::from_secs(20);
+const FETCH_WAIT: Duration = Duration::from_secs(5);
 /// What is fetched to learn a record's checksum, if that is enough.
 const PEEK_BYTES: u32 = 4096;
 /// How often to look whether a broker has come back with more partitions.
@@ -101,9 +101,7 @@ impl Log for Remote {
             let fetched = match self.client.fetch(fetch).await {
                 Ok(fetched) => fetched,
                 // Retention was faster.
-                Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => {
-                    return Ok(None);
-                }
+                Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => return Ok(None),
                 Err(error) => return Err(Error::from(error).at(place(topic, partition))),
             };
             let first = fetched.records.values().next().map(crc32c);

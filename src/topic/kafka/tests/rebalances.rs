@@ -180,7 +180,7 @@ async fn without_a_group_every_partition_is_read_from_the_given_positions_and_ne
     fill(&backend, &topic, 1, 0..10).await;
     let subscription = Subscription {
         topics: vec![wanted(&topic)],
-        group: Membership::Everything(vec![position(&topic, 1, 6)]),
+        group: Membership::Everything(vec![position(&topic, 1, 6).into()]),
         revoke_timeout: Duration::from_secs(1),
     };
     let mut one = Member::join(&backend, subscription.clone());

@@ -125,7 +125,7 @@ async fn every_member_without_a_group_reads_everything_from_its_own_positions() 
     fill(&backend, 0, 3);
     let everything = |positions| subscription(Membership::Everything(positions));
     let mut fresh = App::ready(&backend, everything(vec![])).await;
-    let mut resumed = App::ready(&backend, everything(vec![at(0, 2)])).await;
+    let mut resumed = App::ready(&backend, everything(vec![at(0, 2).into()])).await;
     assert_eq!((fresh.lanes.len(), resumed.lanes.len()), (4, 4));
     assert_eq!(fresh.lanes[&tp(0)].committed, None);
     assert_eq!(resumed.lanes[&tp(0)].committed, Some(2));
