@@ -1,5 +1,6 @@
 //! What waits in front of a partition's writer.
 
+use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::booblik::log::{HEADER_BYTES, encode};
@@ -15,6 +16,11 @@ const GATHERED_BYTES: usize = 64 << 10;
 
 /// A buffer that grew beyond this is given back when there is nothing more to write.
 const KEPT_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Where a thread encodes a batch before it adds it to a queue.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Batches in the order in which they will be written, already in their stored form.
 #[derive(Debug)]
@@ -72,6 +78,12 @@ pub(super) struct Batch {
 }
 
 impl Group {
+    fn add(&mut self, records: u32, acks: Acks, done: Done) {
+        self.forced |= acks == Acks::Forced;
+        self.records += records as usize;
+        self.batches.push(Batch { records, done });
+    }
+
     /// Tells everyone what became of their records, and then that all have been told. `outcome` gets the number of
     /// records of each batch, in order.
     pub(super) fn tell(&mut self, mut outcome: impl FnMut(u32) -> Outcome) {
@@ -97,8 +109,11 @@ impl Queue {
         Self { limits, state: Mutex::default() }
     }
 
-    /// Takes a batch, unless there is no room. `records` is asked for only then. Returns when a writer has
-    /// to be called for, if it was not yet, or only for later.
+    /// Takes a batch, unless there is no room. `records` is asked for only then. Returns when a writer has to be called
+    /// for, if it was not yet, or only for later.
+    ///
+    /// Callers encode beside each other and wait for each other only to add what they have. So each thread may add one
+    /// batch more than there was room for.
     ///
     /// # Errors
     ///
@@ -106,7 +121,26 @@ impl Queue {
     pub(super) fn push<R: AsRef<[u8]>>(
         &self,
         records: &mut Option<impl IntoIterator<Item = R>>,
-        ack: Acks,
+        acks: Acks,
+        done: &mut Option<Done>,
+        turn: Turn,
+    ) -> Result<Turn, AppendError> {
+        self.state().admit(self.limits)?;
+        let Some(records) = records.take() else { return Err(AppendError::Empty) };
+        let mut stored = SCRATCH.take();
+        let count = encode_all(records, self.limits.record_bytes, &mut stored);
+        let call = count.and_then(|count| self.add(&stored, count, acks, done, turn));
+        stored.clear();
+        stored.shrink_to(KEPT_BYTES);
+        SCRATCH.set(stored);
+        call
+    }
+
+    fn add(
+        &self,
+        stored: &[u8],
+        count: u32,
+        acks: Acks,
         done: &mut Option<Done>,
         turn: Turn,
     ) -> Result<Turn, AppendError> {
@@ -114,14 +148,15 @@ impl Queue {
         if let Some(refusal) = &state.refusal {
             return Err(refusal.clone());
         }
-        if state.group.stored.len() >= self.limits.bytes || state.group.records >= self.limits.records {
-            return Err(AppendError::Full);
-        }
-        let Some(records) = records.take() else { return Err(AppendError::Empty) };
-        let count = state.encode(records, self.limits.record_bytes)?;
-        state.add(count, ack, done.take().unwrap_or(Done::Nobody));
+        let mut done = done.take().unwrap_or(Done::Nobody);
+        let unawaited = if acks == Acks::None { std::mem::replace(&mut done, Done::Nobody) } else { Done::Nobody };
+        state.group.stored.extend_from_slice(stored);
+        state.group.add(count, acks, done);
         let turn = if state.group.stored.len() >= GATHERED_BYTES { Turn::Now } else { turn };
-        Ok(state.want(turn))
+        let call = state.want(turn);
+        drop(state);
+        drop(unawaited.tell(Ok(Appended::UNKNOWN)));
+        Ok(call)
     }
 
     /// Says that a writer is wanted now. Returns whether it has to be called.
@@ -192,65 +227,42 @@ impl State {
         turn
     }
 
-    /// Adds `records` to the group's bytes, all or none. Returns how many.
-    fn encode<R: AsRef<[u8]>>(
-        &mut self,
-        records: impl IntoIterator<Item = R>,
-        max_bytes: usize,
-    ) -> Result<u32, AppendError> {
-        let mut adding = Adding { before: self.group.stored.len(), stored: &mut self.group.stored, keep: false };
-        let mut count = 0;
-        for record in records {
-            adding.add(record.as_ref(), max_bytes)?;
-            count += 1;
+    /// Whether a batch may be added.
+    fn admit(&self, limits: Limits) -> Result<(), AppendError> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.clone());
         }
-        if count == 0 {
-            return Err(AppendError::Empty);
-        }
-        adding.keep = true;
-        Ok(count)
-    }
-
-    fn add(&mut self, records: u32, ack: Acks, done: Done) {
-        let done = if ack == Acks::None {
-            drop(done.tell(Ok(Appended::UNKNOWN)));
-            Done::Nobody
-        } else {
-            done
-        };
-        self.group.forced |= ack == Acks::Forced;
-        self.group.records += records as usize;
-        self.group.batches.push(Batch { records, done });
+        let is_full = self.group.stored.len() >= limits.bytes || self.group.records >= limits.records;
+        if is_full { Err(AppendError::Full) } else { Ok(()) }
     }
 }
 
-/// Bytes that are taken out again unless the batch as a whole is good, also when the caller's iterator panics.
-struct Adding<'a> {
-    before: usize,
-    stored: &'a mut Vec<u8>,
-    keep: bool,
+/// Writes the stored form of `records` to `stored`, which is empty. Returns how many they are.
+fn encode_all<R: AsRef<[u8]>>(
+    records: impl IntoIterator<Item = R>,
+    max_bytes: usize,
+    stored: &mut Vec<u8>,
+) -> Result<u32, AppendError> {
+    let mut count = 0;
+    for record in records {
+        let payload = record.as_ref();
+        check(payload.len(), max_bytes, stored.len())?;
+        encode(payload, stored);
+        count += 1;
+    }
+    if count == 0 { Err(AppendError::Empty) } else { Ok(count) }
 }
 
-impl Adding<'_> {
-    fn add(&mut self, payload: &[u8], max_bytes: usize) -> Result<(), AppendError> {
-        if payload.is_empty() {
-            return Err(AppendError::Empty);
-        }
-        if payload.len() > max_bytes {
-            return Err(AppendError::TooLarge { max_bytes });
-        }
-        if self.stored.len() - self.before + payload.len() + HEADER_BYTES > MAX_BATCH_BYTES {
-            return Err(AppendError::TooLarge { max_bytes: MAX_BATCH_BYTES });
-        }
-        encode(payload, self.stored);
-        Ok(())
+/// Whether a payload of `bytes` may follow `before` bytes of its batch.
+fn check(bytes: usize, max_bytes: usize, before: usize) -> Result<(), AppendError> {
+    if bytes == 0 {
+        return Err(AppendError::Empty);
     }
-}
-
-impl Drop for Adding<'_> {
-    fn drop(&mut self) {
-        if !self.keep {
-            self.stored.truncate(self.before);
-        }
+    if bytes > max_bytes {
+        return Err(AppendError::TooLarge { max_bytes });
     }
+    if before + bytes + HEADER_BYTES > MAX_BATCH_BYTES {
+        return Err(AppendError::TooLarge { max_bytes: MAX_BATCH_BYTES });
+    }
+    Ok(())
 }
