@@ -42,6 +42,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     for missing in missing {
         found.problem(&format!("{}: there is no such partition, but there are higher ones", missing.display()))?;
     }
+    if found.segments == 0 && found.problems == 0 {
+        let text = "there is no segment in any of its partitions";
+        return Err(Error::new(Kind::UnknownTopic, text).at(directory.display().to_string()));
+    }
     found.report(partitions.len())
 }
 

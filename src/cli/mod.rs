@@ -48,14 +48,21 @@ enum Tool {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serves the topics of a data directory.
+    ///
+    /// Each key of the configuration can be given as a flag, as an environment variable (`BOOBLIK_PORT` for
+    /// `booblik.port`) and in a file. Flags win over the environment, that over the file.
     Serve(Box<serve::Arguments>),
     /// Lists topics: partitions, first and next offset.
     Topics(topics::Arguments),
     /// Prints records as they come.
+    ///
+    /// A line per record: partition, offset and value, with a tab between them.
     Tail(tail::Arguments),
     /// Appends the records of the command line, or the lines of standard input.
     Produce(produce::Arguments),
     /// Reads a data directory, compares every checksum and changes nothing.
+    ///
+    /// Ends with 1 and names file and byte when something is damaged.
     Check(check::Arguments),
     /// Asks a broker for its topics; for health checks.
     Health(health::Arguments),
