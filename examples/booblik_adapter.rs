@@ -103,12 +103,15 @@ fn policy(name: &str) -> Result<Acks> {
 }
 
 fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let digits =
-        digits.filter(|digits| digits.len() % 2 == 0).with_context(|| format!("`{text}` is not hexadecimal"))?;
-    Ok(digits.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | *digit as u8)).collect())
+    anyhow::ensure!(text.len().is_multiple_of(2), "`{text}` has half a byte");
+    let pairs = text.as_bytes().chunks(2).map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?));
+    pairs.collect::<Result<_>>().with_context(|| format!("`{text}` is not hexadecimal"))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Long enough for a machine with other things to do.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program, with nothing of the environment that could tell a broker something.
 pub fn slipstream() -> Command {
@@ -82,6 +82,19 @@ impl Broker {
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Waits until one of its threads writes into a pipe that is full.
+    pub fn until_nobody_reads(&self) {
+        let since = Instant::now();
+        let waits = |task: std::io::Result<std::fs::DirEntry>| {
+            let place = task.and_then(|task| std::fs::read_to_string(task.path().join("wchan")));
+            place.is_ok_and(|place| place.contains("pipe_write"))
+        };
+        while !std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().any(waits) {
+            assert!(since.elapsed() < PATIENCE, "its output has room for ever");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// SIGTERM or another signal by its name, and how it ended.

@@ -100,6 +100,17 @@ fn a_held_fetch_does_not_hold_up_the_end() {
     assert_eq!(answer.len(), 22, "an empty answer, and then the end");
 }
 
+/// Its metrics fill the pipe that it writes to.
+#[test]
+fn one_who_does_not_read_its_output_holds_up_neither_clients_nor_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--topic", "t:1", "--set", "booblik.metrics.interval.millis=1"];
+    let broker = Broker::start(directory.path(), &flags);
+    broker.until_nobody_reads();
+    assert_eq!(asked(&broker, &["produce", "t", "record"]), "t-0: 1 record, offsets 0 to 0\n");
+    assert_eq!(broker.signal("TERM").code(), Some(0));
+}
+
 #[test]
 fn what_cannot_be_served_is_said_with_the_code_for_it() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! A client as the kit sees it: verbs with arguments, answers as keys and values.
 
+use std::fmt::Display;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -30,8 +31,8 @@ impl Answer {
         self.one(key)?.parse().ok()
     }
 
-    fn say(&mut self, key: &str, value: impl ToString) {
-        self.0.push((key.to_owned(), value.to_string()));
+    fn say(&mut self, key: &str, value: impl Display) {
+        self.0.push((key.to_owned(), format!("{value}")));
     }
 }
 
@@ -134,7 +135,11 @@ fn say_produced(answer: &mut Answer, produced: Option<Produced>) {
 }
 
 pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
+        .collect()
 }
 
 pub fn from_hex(text: &str) -> Vec<u8> {

@@ -35,8 +35,7 @@ impl<'a> Meter<'a> {
         loop {
             tokio::time::sleep(interval).await;
             let now = Sample::of(self.broker, self.server);
-            // Whether someone reads it is no concern of those whose records are kept.
-            let _nobody_reads_it = crate::cli::say(&now.line(&self.last));
+            super::tell(now.line(&self.last)).await;
             for out in self.broker.health().unavailable {
                 tracing::error!("{}-{} cannot be written: {}", out.topic, out.partition, out.reason);
             }

@@ -19,6 +19,7 @@ mod tests;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -28,6 +29,9 @@ use crate::error::{Error, Kind, Result};
 use metrics::Meter;
 use settings::Settings;
 use sources::Sources;
+
+/// How long the end waits for someone to read of it.
+const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// Flags win over the environment (`BOOBLIK_…`), that over the file, that over the defaults.
 #[derive(Debug, Args)]
@@ -62,17 +66,16 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         started = start(&settings) => started?,
         () = stop.signal() => return Ok(ExitCode::SUCCESS),
     };
-    announce(&broker, &server)?;
     let meter = Meter::new(&broker, &server);
     tokio::select! {
-        () = meter.run(settings.metrics_interval) => {}
+        () = async { announce(&broker, &server).await; meter.run(settings.metrics_interval).await } => {}
         () = stop.signal() => {}
     }
     tokio::select! {
         closed = drain(broker, server) => closed?,
         () = stop.signal() => return Err(Error::new(Kind::Abandoned, "a second signal came before all was written")),
     }
-    super::say("booblik stopped")?;
+    let _it_is_over_anyway = tokio::time::timeout(LAST_WORD, tell("booblik stopped".to_owned())).await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,9 +92,16 @@ async fn start(settings: &Settings) -> Result<(Broker, Server)> {
 }
 
 /// Says that it is ready, and what it serves, in the words of booblik 0.3, for which scripts wait.
-fn announce(broker: &Broker, server: &Server) -> Result<()> {
-    super::say(&format!("booblik listening on {}", server.local_addr()))?;
-    broker.metrics().iter().try_for_each(|of| super::say(&format!("  {}", metrics::partition(of))))
+async fn announce(broker: &Broker, server: &Server) {
+    let partitions = broker.metrics();
+    let lines = partitions.iter().map(|of| format!("\n  {}", metrics::partition(of)));
+    tell(format!("booblik listening on {}{}", server.local_addr(), lines.collect::<String>())).await;
+}
+
+/// Says a line to whoever reads it. That nobody does is no reason to stop serving, and one who does not read on keeps
+/// only this waiting.
+async fn tell(line: String) {
+    let _nobody_reads_it = tokio::task::spawn_blocking(move || super::say(&line)).await;
 }
 
 /// Answers what was accepted, then brings everything to the disk.
