@@ -19,9 +19,9 @@ undefine RUSTFLAGS
 unexport RUSTFLAGS
 
 # Every feature but `ssl` and `zstd`, which change how librdkafka is built; check-features says how those are checked.
-FEATURES := avro
+FEATURES := avro,cli
 # What is checked alone. The crate beside the library keeps zlib's and librdkafka's build the same (its Cargo.toml).
-SINGLE_FEATURES := macros json msgpack avro rocksdb kafka booblik log
+SINGLE_FEATURES := macros json msgpack avro rocksdb kafka log booblik cli
 CHECK := cargo check --quiet -p slipstream-async -p slipstream-feature-checks
 DEMO_KAFKA := --name demo --root state/_kafka
 
@@ -69,6 +69,7 @@ test: setup-test
 
 setup-test:
 	@scripts/setup.sh build $(KAFKA_PART) test
+	@scripts/python.sh >/dev/null
 
 # `make test` runs the short form of the same. The full form writes what it measured into the documentation, where
 # issues and readers find it.

@@ -5,7 +5,7 @@
 #
 # build  a C and C++ compiler, headers, libclang (for bindgen) and Rust: the library with its default features
 # kafka  a Java runtime and Maven, for scripts/kafka.sh
-# test   Python 3, OpenSSL's headers and the linters rustfmt and clippy
+# test   Python 3 that can make environments, OpenSSL's headers and the linters rustfmt and clippy
 #
 # Without words: build. Not root: through sudo if there is one; otherwise it prints the command to run.
 set -euo pipefail
@@ -53,8 +53,12 @@ need_kafka() {
   need maven have mvn
 }
 
+# Debian's python3 has the module venv, but not what it installs pip with.
+have_python_environments() { python3 -c 'import ensurepip, venv' >/dev/null 2>&1; }
+
 need_test() {
   need python3 have python3
+  need python3-venv have_python_environments
   need libssl-dev have_header openssl/ssl.h
 }
 

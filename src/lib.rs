@@ -46,6 +46,8 @@
 pub mod app;
 #[cfg(feature = "booblik")]
 pub mod booblik;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod codec;
 pub mod conf;
 mod error;

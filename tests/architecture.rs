@@ -20,6 +20,8 @@ const LAYERS: &[&[&str]] = &[
     &["checkpoint", "window", "join"],
     &["app"],
     &["observe", "testing", "cli"],
+    // Programs: each a crate of its own, of a few lines.
+    &["bin"],
 ];
 
 /// Modules that must stay usable on their own: all that they may import.
