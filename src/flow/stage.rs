@@ -33,6 +33,9 @@ pub trait Stage<In>: Send {
         false
     }
 
+    /// No more messages come, also after an error: lanes of its own go on with those that they have.
+    fn let_go(self: Pin<&mut Self>) {}
+
     /// Whether it only hands messages on to lanes of its own, which count them.
     fn hands_over(&self) -> bool {
         false
@@ -64,6 +67,10 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 
     fn has_ended(&self) -> bool {
         (**self).has_ended()
+    }
+
+    fn let_go(mut self: Pin<&mut Self>) {
+        (*self).as_mut().let_go();
     }
 
     fn hands_over(&self) -> bool {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Guard, Tracker};
+use super::{Env, Guard, Tracker};
+use crate::error::Error;
 
 /// The unit of work in the hands of a lane.
 ///
@@ -59,6 +60,14 @@ impl UnitCx {
     #[inline]
     pub(crate) fn tracker(&mut self) -> &mut Tracker {
         &mut self.tracker
+    }
+
+    /// Ends the run with the error that a lane failed with. True when the lane is to wait, as in a drain, for what it
+    /// dispatched before: not when a sink failed late and that is the cause of all.
+    pub(crate) fn fail_run(&self, error: Error, env: &Env) -> bool {
+        let is_late = self.tracker.has_failed();
+        let is_cause = env.fail_as_first(error);
+        !(is_late && is_cause)
     }
 
     #[inline]

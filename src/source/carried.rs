@@ -67,6 +67,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         if let Err(error) = result {
             // Said before the guards are dropped, so that the cause comes before what it causes.
             env.fail(error);
+            self.stage.as_mut().let_go();
         }
         self.queue.discard();
         Ok(())

@@ -121,13 +121,31 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         };
         if let Err(error) = result {
             // Said before the guards are dropped, so that the cause comes before what it causes.
-            env.fail(error);
+            if self.unit.fail_run(error, env) {
+                self.settle(env).await;
+            }
         }
         self.publish();
         self.feed.queue.discard();
         let kept = self.kept_bytes();
         self.budget.give_back(kept);
         self.control.stats.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until everything before the unit that failed is done: its position is the last one of this lane. Bounded
+    /// by whoever ends the lane, at the latest when the drain timeout is over.
+    async fn settle(&mut self, env: &Env) {
+        let control = Arc::clone(&self.control);
+        tokio::select! {
+            biased;
+            () = control.kill.cancelled() => {}
+            () = env.kill().cancelled() => {}
+            () = std::future::poll_fn(|cx| {
+                self.control.waker.register(cx.waker());
+                self.publish();
+                self.unit.tracker().poll_settled(cx)
+            }) => {}
+        }
     }
 
     fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {

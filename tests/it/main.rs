@@ -6,6 +6,7 @@
 mod caches;
 mod cancellation;
 mod engine;
+mod failures;
 mod handle;
 mod preludes;
 mod scenarios;
