@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipstream::app::State;
 use slipstream::prelude::*;
 use slipstream::testing::until;
+use slipstream::{Error, Kind};
 use tokio::sync::watch;
 
 use crate::scenarios::{collect, memory, taken};
@@ -114,4 +115,34 @@ async fn what_a_stream_gave_before_an_item_that_fails_is_handled() {
     let app = App::new().handle(stream::iter(0..20_u64), slow, sink).concurrency(4).key(|n: &u64| *n);
     let all = fails(app, &memory(), &hold, &seen).await;
     assert!((0..10).all(|n| all.contains(&n)), "{all:?}");
+}
+
+#[tokio::test]
+async fn deliver_gives_the_error_of_the_handler_that_failed() {
+    // Behind one proxy, behind two, and in a lane of several.
+    for (hop, lanes) in [(false, 1), (true, 1), (false, 3)] {
+        let (orders, checked): (Proxy<u64>, Proxy<u64>) =
+            (Proxy::named("orders").external(), Proxy::named("checked"));
+        let app = if hop {
+            App::new().handle(orders.clone(), |n: u64| n, checked.clone()).handle(checked, fussy, ()).name("check")
+        } else {
+            let app = App::new().handle(orders.clone(), fussy, ()).name("check");
+            app.concurrency(lanes).key(|n: &u64| *n)
+        };
+        let client = async move |_stop| {
+            orders.deliver(1).await?;
+            orders.deliver(10).await
+        };
+        let run = app.conf(memory()).run();
+        let (told, is_told) = tokio::sync::oneshot::channel();
+        let client = async move |stop| {
+            let _ = told.send(client(stop).await);
+            Ok(())
+        };
+        let error = run.beside(client).await.unwrap_err();
+        let told: Error = is_told.await.unwrap().unwrap_err();
+        assert_eq!(told.kind(), Kind::Handler, "{told:?}");
+        assert_eq!(told.report(), error.report(), "what the run ends with");
+        assert!(told.to_string().contains("check") && told.report().contains("ten is too many"), "{told:?}");
+    }
 }
