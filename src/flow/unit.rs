@@ -15,11 +15,13 @@ pub struct UnitCx {
     partition: i32,
     offset: i64,
     key_hash: Option<u64>,
+    refused: bool,
 }
 
 impl UnitCx {
     pub(crate) fn new(source: Arc<str>, max_in_flight: u32) -> Self {
-        Self { tracker: Tracker::new(max_in_flight), carried: None, source, partition: 0, offset: -1, key_hash: None }
+        let tracker = Tracker::new(max_in_flight);
+        Self { tracker, carried: None, source, partition: 0, offset: -1, key_hash: None, refused: false }
     }
 
     /// Holds the unit open until the guard ends.
@@ -68,6 +70,16 @@ impl UnitCx {
         let is_late = self.tracker.has_failed();
         let is_cause = env.fail_as_first(error);
         !(is_late && is_cause)
+    }
+
+    /// A pipe that has ended meanwhile did not take the message.
+    pub(crate) fn refuse(&mut self) {
+        self.refused = true;
+    }
+
+    /// Whether a pipe did not take the message; asked once.
+    pub(crate) fn take_refusal(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 
     #[inline]
