@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 /// Any error a handler, a sink or a codec of the user's may end with.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -93,7 +94,7 @@ struct Inner {
     place: Option<String>,
     message: String,
     retryable: bool,
-    source: Option<BoxError>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -112,7 +113,7 @@ impl Error {
     /// Adds the cause.
     #[must_use]
     pub fn because(mut self, source: impl Into<BoxError>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -121,6 +122,13 @@ impl Error {
     pub fn retryable(mut self) -> Self {
         self.0.retryable = true;
         self
+    }
+
+    /// The same error for somebody else who is to know of it.
+    pub(crate) fn copy(&self) -> Self {
+        let Inner { kind, place, message, retryable, source } = &*self.0;
+        let (place, message, source) = (place.clone(), message.clone(), source.clone());
+        Self(Box::new(Inner { kind: *kind, place, message, retryable: *retryable, source }))
     }
 
     /// The kind to branch on.

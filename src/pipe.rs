@@ -145,6 +145,7 @@ impl<In, P: Stream, St: Stage<P::Item>> PipeStage<In, P, St> {
 impl<In: Send, P: Stream + Send, St: Stage<P::Item>> Stage<In> for PipeStage<In, P, St> {
     fn start(self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if self.ended {
+            unit.refuse();
             return Poll::Ready(Ok(()));
         }
         {
@@ -179,6 +180,10 @@ impl<In: Send, P: Stream + Send, St: Stage<P::Item>> Stage<In> for PipeStage<In,
             (false, Poll::Ready(Ok(()))) => Poll::Pending,
             (_, polled) => polled,
         }
+    }
+
+    fn may_end(&self) -> bool {
+        true
     }
 
     fn has_ended(&self) -> bool {
@@ -292,6 +297,10 @@ impl<In: Send, St: Stage<In>> Stage<In> for SharedLane<In, St> {
         // Only tries: a lane that waits in line here could be given its turn while it is paused, and keep it.
         let Ok(_permit) = self.turn.clone_inner().try_acquire_owned() else { return Poll::Pending };
         self.with(|stage| stage.idle(unit, cx))
+    }
+
+    fn may_end(&self) -> bool {
+        true
     }
 
     fn has_ended(&self) -> bool {

@@ -21,7 +21,8 @@ use crate::source::{Root, RootKind};
 /// Which signals end a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Signals {
-    /// SIGINT and SIGTERM drain; a second one ends at once.
+    /// SIGINT and SIGTERM drain; a second one ends at once. What comes within 500 ms of the first is the same signal: some
+    /// tools signal a process and then its group.
     #[default]
     Drain,
     /// None: the program handles them, with [`RunHandle::trigger`] say.

@@ -123,11 +123,22 @@ impl Env {
 
     /// Ends the run with `error`; the first one wins. Abandoned units count only while nobody asked to stop.
     pub(crate) fn fail(&self, error: Error) {
+        self.fail_as_first(error);
+    }
+
+    /// The same; true when it is this error that the run ends with.
+    pub(crate) fn fail_as_first(&self, error: Error) -> bool {
         if error.kind() == Kind::Abandoned && self.0.stop.is_cancelled() {
-            return;
+            return false;
         }
-        lock(&self.0.failure).get_or_insert(error);
+        let is_first = {
+            let mut failure = lock(&self.0.failure);
+            let is_first = failure.is_none();
+            failure.get_or_insert(error);
+            is_first
+        };
         self.0.stop.cancel();
+        is_first
     }
 
     pub(crate) fn take_failure(&self) -> Option<Error> {

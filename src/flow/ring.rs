@@ -311,6 +311,31 @@ impl Tracker {
     }
 }
 
+impl Tracker {
+    /// Whether a guard failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.ring.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Ready when the watermark can go no further: every unit that ended is done, or the first that is not has failed.
+    pub(crate) fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<()> {
+        loop {
+            let low = self.scan();
+            let slot = self.slot(low);
+            if self.low == self.next || self.ring.slot(slot).load(Ordering::Acquire) & FAILED != 0 {
+                return Poll::Ready(());
+            }
+            self.ring.owner.register(cx.waker());
+            self.ring.watched.store(slot, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let open = self.ring.slot(slot).load(Ordering::Acquire);
+            if open != 0 && open & FAILED == 0 {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
 impl Drop for Tracker {
     #[inline]
     fn drop(&mut self) {

@@ -33,6 +33,14 @@ pub trait Stage<In>: Send {
         false
     }
 
+    /// Whether it can come to take no more messages.
+    fn may_end(&self) -> bool {
+        false
+    }
+
+    /// No more messages come, also after an error: lanes of its own go on with those that they have.
+    fn let_go(self: Pin<&mut Self>) {}
+
     /// Whether it only hands messages on to lanes of its own, which count them.
     fn hands_over(&self) -> bool {
         false
@@ -64,6 +72,14 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 
     fn has_ended(&self) -> bool {
         (**self).has_ended()
+    }
+
+    fn may_end(&self) -> bool {
+        (**self).may_end()
+    }
+
+    fn let_go(mut self: Pin<&mut Self>) {
+        (*self).as_mut().let_go();
     }
 
     fn hands_over(&self) -> bool {
@@ -161,6 +177,10 @@ impl<In: Clone + Send> Stage<In> for Stages<In> {
             }
         }
         Poll::Pending
+    }
+
+    fn may_end(&self) -> bool {
+        !self.list.is_empty() && self.list.iter().all(Stage::may_end)
     }
 
     fn has_ended(&self) -> bool {

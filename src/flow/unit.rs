@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Guard, Tracker};
+use super::{Env, Guard, Tracker};
+use crate::error::Error;
 
 /// The unit of work in the hands of a lane.
 ///
@@ -14,11 +15,13 @@ pub struct UnitCx {
     partition: i32,
     offset: i64,
     key_hash: Option<u64>,
+    refused: bool,
 }
 
 impl UnitCx {
     pub(crate) fn new(source: Arc<str>, max_in_flight: u32) -> Self {
-        Self { tracker: Tracker::new(max_in_flight), carried: None, source, partition: 0, offset: -1, key_hash: None }
+        let tracker = Tracker::new(max_in_flight);
+        Self { tracker, carried: None, source, partition: 0, offset: -1, key_hash: None, refused: false }
     }
 
     /// Holds the unit open until the guard ends.
@@ -59,6 +62,24 @@ impl UnitCx {
     #[inline]
     pub(crate) fn tracker(&mut self) -> &mut Tracker {
         &mut self.tracker
+    }
+
+    /// Ends the run with the error that a lane failed with. True when the lane is to wait, as in a drain, for what it
+    /// dispatched before: not when a sink failed late and that is the cause of all.
+    pub(crate) fn fail_run(&self, error: Error, env: &Env) -> bool {
+        let is_late = self.tracker.has_failed();
+        let is_cause = env.fail_as_first(error);
+        !(is_late && is_cause)
+    }
+
+    /// A pipe that has ended meanwhile did not take the message.
+    pub(crate) fn refuse(&mut self) {
+        self.refused = true;
+    }
+
+    /// Whether a pipe did not take the message; asked once.
+    pub(crate) fn take_refusal(&mut self) -> bool {
+        std::mem::take(&mut self.refused)
     }
 
     #[inline]

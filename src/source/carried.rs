@@ -66,7 +66,12 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         };
         if let Err(error) = result {
             // Said before the guards are dropped, so that the cause comes before what it causes.
+            let told = error.copy();
             env.fail(error);
+            if let Some(guard) = self.unit.put_down() {
+                guard.fail(told);
+            }
+            self.stage.as_mut().let_go();
         }
         self.queue.discard();
         Ok(())

@@ -17,12 +17,14 @@ pub(crate) struct Fanout<In> {
     key: Option<KeyHash<In>>,
     /// A message whose lane is full, and that lane.
     waiting: Option<(usize, Carried<In>)>,
+    let_go: bool,
 }
 
 // Messages are moved through, never pinned.
 impl<In> Unpin for Fanout<In> {}
 
-/// Starts `count` lanes with a stage each from `make`; they end when the stage that is returned is dropped.
+/// Starts `count` lanes with a stage each from `make`; they end when the stage that is returned is dropped:
+/// what they have is given up, unless the stage was told to let go.
 pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
     count: usize,
     key: Option<KeyHash<In>>,
@@ -43,7 +45,7 @@ pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
         });
         queue
     });
-    Fanout { lanes: lanes.collect(), key, waiting: None }
+    Fanout { lanes: lanes.collect(), key, waiting: None, let_go: false }
 }
 
 impl<In: Send> Fanout<In> {
@@ -85,6 +87,16 @@ impl<In: Send> Stage<In> for Fanout<In> {
         true
     }
 
+    fn finish(mut self: Pin<&mut Self>, _unit: &mut UnitCx, _cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.as_mut().let_go();
+        Poll::Ready(Ok(()))
+    }
+
+    fn let_go(mut self: Pin<&mut Self>) {
+        self.let_go = true;
+        self.lanes.iter().for_each(|lane| lane.close());
+    }
+
     fn resume(mut self: Pin<&mut Self>, _unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.poll_offer(cx)
     }
@@ -92,8 +104,8 @@ impl<In: Send> Stage<In> for Fanout<In> {
 
 impl<In> Drop for Fanout<In> {
     fn drop(&mut self) {
-        for lane in &self.lanes {
-            lane.discard();
+        if !self.let_go {
+            self.lanes.iter().for_each(|lane| lane.discard());
         }
     }
 }

@@ -183,9 +183,15 @@ where
         result = running => result,
         () = env.kill().cancelled() => Ok(()),
     };
-    if let Err(error) = result {
-        // Said before the guards are dropped, so that the cause comes before what it causes.
-        env.fail(error);
+    let Err(error) = result else { return Ok(()) };
+    // Said before the guards are dropped, so that the cause comes before what it causes.
+    if lane.as_mut().unit().fail_run(error, &env) {
+        let settled = std::future::poll_fn(|cx| lane.as_mut().unit().tracker().poll_settled(cx));
+        tokio::select! {
+            biased;
+            () = settled => {}
+            () = env.kill().cancelled() => {}
+        }
     }
     Ok(())
 }

@@ -95,6 +95,10 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
         self.project().unit.tracker().poll_done(cx)
     }
 
+    pub(crate) fn unit(self: Pin<&mut Self>) -> &mut UnitCx {
+        self.project().unit
+    }
+
     fn poll_read(self: Pin<&mut Self>, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut this = self.project();
         if *this.phase != Phase::Reading {

@@ -1,12 +1,12 @@
 //! One reading connection of an app: which partitions it has, a lane for each, and what is committed when.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -114,6 +114,9 @@ struct Session {
     driver: Arc<dyn Driver>,
     makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
     lanes: HashMap<Key, Lane>,
+    /// Topics whose handlers take no more messages, and who tells of one.
+    over: HashSet<Arc<str>>,
+    lane_over: Arc<Notify>,
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
     /// Positions that the app keeps itself.
@@ -145,6 +148,8 @@ impl Session {
             driver,
             makers,
             lanes: HashMap::new(),
+            over: HashSet::new(),
+            lane_over: Arc::default(),
             answers: JoinSet::new(),
             own,
             pending_seeks: HashMap::new(),
@@ -157,6 +162,7 @@ impl Session {
         let mut commits = interval(self.env.parts().commit_interval.max(Duration::from_millis(1)));
         commits.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (stop, kill) = (self.env.stop().clone(), self.env.kill().clone());
+        let lane_over = Arc::clone(&self.lane_over);
         let mut draining = false;
         let mut failure = None;
         loop {
@@ -167,6 +173,7 @@ impl Session {
                     draining = true;
                     self.lanes.values().for_each(|lane| lane.control.stop.cancel());
                 }
+                () = lane_over.notified(), if !draining => draining = self.end_topics(),
                 () = all_ended(self.lanes.values()), if draining => break,
                 event = events.recv() => match event {
                     Some(event) => if let Err(error) = self.on_event(event, draining).await {
@@ -263,15 +270,38 @@ impl Session {
         let lane = maker.lane(assignment, Arc::clone(&control));
         let (end, ended) = watch::channel(false);
         let source = Arc::clone(maker.stats());
+        let (over, own) = (Arc::clone(&self.lane_over), Arc::clone(&control));
         self.env.tasks().spawn(async move {
             lane.await;
             source.remove_lane(&stats);
             end.send_replace(true);
+            if own.is_over() {
+                over.notify_one();
+            }
         });
         let lane = Lane { control, ended, maker, seen: (-1, 0), since: Instant::now(), stalled: false };
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
+    }
+
+    /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the
+    /// connection ends. Otherwise the partitions stay with it, unread, which is said.
+    fn end_topics(&mut self) -> bool {
+        let over =
+            self.lanes.iter().filter(|(_, lane)| lane.control.is_over()).map(|((topic, _), _)| Arc::clone(topic));
+        self.over.extend(over);
+        let ended = self.lanes.iter().filter(|((topic, _), _)| self.over.contains(topic));
+        ended.for_each(|(_, lane)| lane.control.stop.cancel());
+        if self.makers.keys().all(|topic| self.over.contains(topic)) {
+            return true;
+        }
+        for (topic, maker) in self.makers.iter().filter(|(topic, _)| self.over.contains(*topic)) {
+            let text = "its handlers have ended: its partitions stay here unread until the topics read with it end too";
+            tracing::warn!(%topic, "{text}");
+            maker.stats().set_notice(Some(text.to_owned()));
+        }
+        false
     }
 
     /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::task::AtomicWaker;
@@ -25,13 +25,20 @@ pub(crate) struct LaneControl {
     /// End at once: what is in flight is not done.
     pub kill: CancellationToken,
     pub stats: Arc<LaneStats>,
+    /// The handlers take no more messages.
+    over: AtomicBool,
     waker: AtomicWaker,
 }
 
 impl LaneControl {
     pub(crate) fn new(stats: Arc<LaneStats>) -> Arc<Self> {
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        Arc::new(Self { stop, kill, stats, waker: AtomicWaker::new() })
+        Arc::new(Self { stop, kill, stats, over: AtomicBool::new(false), waker: AtomicWaker::new() })
+    }
+
+    /// Whether the lane ended because its handlers take no more messages.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire)
     }
 
     /// Makes the lane look at what is done, so that its position is fresh.
@@ -53,6 +60,8 @@ pub(crate) struct PartitionLane<In, St> {
     batch: VecDeque<Record>,
     decode: Decode<In>,
     stage: Pin<Box<St>>,
+    /// Whether the stage is to be asked if it has ended.
+    may_end: bool,
     unit: UnitCx,
     hash_keys: bool,
     kept: Box<[Kept]>,
@@ -89,6 +98,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             feed,
             batch: VecDeque::new(),
             decode,
+            may_end: stage.may_end(),
             stage: Box::pin(stage),
             unit,
             hash_keys,
@@ -121,13 +131,31 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         };
         if let Err(error) = result {
             // Said before the guards are dropped, so that the cause comes before what it causes.
-            env.fail(error);
+            if self.unit.fail_run(error, env) {
+                self.settle(env).await;
+            }
         }
         self.publish();
         self.feed.queue.discard();
         let kept = self.kept_bytes();
         self.budget.give_back(kept);
         self.control.stats.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// Waits until everything before the unit that failed is done: its position is the last one of this lane. Bounded
+    /// by whoever ends the lane, at the latest when the drain timeout is over.
+    async fn settle(&mut self, env: &Env) {
+        let control = Arc::clone(&self.control);
+        tokio::select! {
+            biased;
+            () = control.kill.cancelled() => {}
+            () = env.kill().cancelled() => {}
+            () = std::future::poll_fn(|cx| {
+                self.control.waker.register(cx.waker());
+                self.publish();
+                self.unit.tracker().poll_settled(cx)
+            }) => {}
+        }
     }
 
     fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -147,14 +175,12 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         loop {
             if self.in_hand {
                 ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
-                self.in_hand = false;
-                self.unit.tracker().end_unit();
-                *handled += 1;
+                self.end_unit(handled);
             }
             if let Some(error) = self.unit.tracker().take_failure() {
                 return Poll::Ready(Err(error));
             }
-            if stopping {
+            if stopping || self.is_over() {
                 return Poll::Ready(Ok(()));
             }
             if !self.has_room() {
@@ -178,11 +204,30 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         }
     }
 
+    /// Whether the handlers take no more messages: what is not handled is left to whoever reads on.
+    #[inline]
+    fn is_over(&self) -> bool {
+        let is_over = self.may_end && self.stage.has_ended();
+        if is_over {
+            self.control.over.store(true, Ordering::Release);
+        }
+        is_over
+    }
+
+    /// The message in hand is handled, unless the last pipe that could take it ended before it did.
+    #[inline]
+    fn end_unit(&mut self, handled: &mut u64) {
+        self.in_hand = false;
+        if self.may_end && self.unit.take_refusal() && self.stage.has_ended() {
+            self.ahead += self.kept_of_next().map_or(0, |kept| std::mem::take(&mut kept.bytes));
+            return;
+        }
+        self.unit.tracker().end_unit();
+        *handled += 1;
+    }
+
     /// Waits for records; false when there will be none.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
-        if self.stage.has_ended() {
-            return Poll::Ready(Ok(false));
-        }
         if let Poll::Ready(open) = self.feed.queue.poll_take(&mut self.batch, cx) {
             return Poll::Ready(Ok(open));
         }
@@ -236,9 +281,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         let item = (self.decode)(record, &self.feed.topic, self.feed.partition)?;
         self.in_hand = true;
         ready!(self.stage.as_mut().start(item, &mut self.unit, cx))?;
-        self.in_hand = false;
-        self.unit.tracker().end_unit();
-        *handled += 1;
+        self.end_unit(handled);
         Poll::Ready(Ok(()))
     }
 

@@ -7,6 +7,7 @@ mod caches;
 mod cancellation;
 mod declarations;
 mod engine;
+mod failures;
 mod handle;
 mod preludes;
 mod scenarios;
