@@ -9,6 +9,19 @@ use chrono::{DateTime, TimeZone, Utc};
 use crate::error::{Error, Kind, Result};
 
 /// When a record was made or stored, in milliseconds since 1970-01-01 UTC.
+///
+/// ```
+/// use slipstream::{Message, Timestamp};
+///
+/// let made: Message<&str> = Message::new("hi").with_timestamp(1_700_000_000_000);
+/// let kind = match made.timestamp {
+///     Timestamp::Created(_) => "by its producer",
+///     Timestamp::Appended(_) => "by the broker",
+///     Timestamp::None => "never",
+/// };
+/// assert_eq!((kind, made.timestamp.millis()), ("by its producer", Some(1_700_000_000_000)));
+/// assert_eq!(Message::<_>::new("hi").timestamp, Timestamp::None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Timestamp {
     /// The record carries none.

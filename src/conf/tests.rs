@@ -296,4 +296,15 @@ proptest! {
         let printed = all_that_is_printed(key, &format!("{scheme}me:{password}@host:4222"), true);
         prop_assert!(!printed.contains("hunter2Zq"), "{printed}");
     }
+
+    #[test]
+    fn a_password_behind_an_address_never_appears_in_what_is_printed(
+        key in proptest::sample::select(&["broker", "bootstrap.servers", "metadata_broker_list"][..]),
+        scheme in proptest::sample::select(SCHEMES),
+        mark in "[?#]",
+        password in "[a-z:/@,?#&]{0,5}hunter2Zq[a-z:/,@?#&]{0,5}",
+    ) {
+        let printed = all_that_is_printed(key, &format!("{scheme}host:4222{mark}password={password}"), true);
+        prop_assert!(!printed.contains("hunter2Zq"), "{printed}");
+    }
 }

@@ -224,8 +224,10 @@ impl<V, K> Topic<V, K> {
         self.slot().close().await
     }
 
-    /// Moves every partition that the running app has to a place, and commits that. Partitions that are not assigned
-    /// yet are moved when they are. All targets are checked before anything moves.
+    /// Moves the partitions that the running app has at this moment to a place, and commits that. Partitions of other
+    /// members of the group are not moved, also not when they come here later. An app that has none of the topic's
+    /// partitions yet moves those of the first assignment that comes, and of no later one. All targets are checked
+    /// before anything moves.
     ///
     /// # Errors
     /// [`Kind::Seek`](crate::Kind::Seek) when a target is outside the log; [`Kind::Closed`](crate::Kind::Closed) when no
