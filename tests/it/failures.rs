@@ -121,8 +121,7 @@ async fn what_a_stream_gave_before_an_item_that_fails_is_handled() {
 async fn deliver_gives_the_error_of_the_handler_that_failed() {
     // Behind one proxy, behind two, and in a lane of several.
     for (hop, lanes) in [(false, 1), (true, 1), (false, 3)] {
-        let (orders, checked): (Proxy<u64>, Proxy<u64>) =
-            (Proxy::named("orders").external(), Proxy::named("checked"));
+        let (orders, checked): (Proxy<u64>, Proxy<u64>) = (Proxy::named("orders").external(), Proxy::named("checked"));
         let app = if hop {
             App::new().handle(orders.clone(), |n: u64| n, checked.clone()).handle(checked, fussy, ()).name("check")
         } else {
