@@ -20,6 +20,7 @@
 //! records of others that begin with the mark by chance.
 
 use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use crc32c::{crc32c, crc32c_append};
@@ -63,6 +64,12 @@ pub(super) fn encode(record: &Outgoing, now: i64, out: &mut Vec<u8>) {
         put_header(name, value.as_ref(), out);
     }
     out.extend_from_slice(value.map_or(&[][..], |value| value));
+}
+
+/// The time of a record that has none, in milliseconds since 1970-01-01 UTC.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The record at `offset` whose payload is `stored[at]`; its parts share the memory of `stored`.

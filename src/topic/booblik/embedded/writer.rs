@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use chrono::Utc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -184,7 +183,7 @@ impl Part {
         match encoding {
             Encoding::Plain => self.submit_bytes(record.value.as_deref().unwrap_or_default(), ack, acks),
             Encoding::Envelope => ENVELOPE.with_borrow_mut(|bytes| {
-                envelope::encode(record, Utc::now().timestamp_millis(), bytes);
+                envelope::encode(record, envelope::now(), bytes);
                 let submitted = self.submit_bytes(bytes, ack, acks);
                 if bytes.capacity() > KEPT_BYTES {
                     *bytes = Vec::new();

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use chrono::Utc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
@@ -110,7 +109,7 @@ impl Inner {
         let payload = match self.encoding {
             Encoding::Envelope => {
                 let mut bytes = Vec::new();
-                envelope::encode(record, Utc::now().timestamp_millis(), &mut bytes);
+                envelope::encode(record, envelope::now(), &mut bytes);
                 Bytes::from(bytes)
             }
             Encoding::Plain => record.value.clone().unwrap_or_default(),
