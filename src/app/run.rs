@@ -15,7 +15,7 @@ use super::shutdown::{self, SignalWatch};
 use super::{App, Beside};
 use crate::conf::{Conf, Settings};
 use crate::error::{Error, Kind, Result};
-use crate::flow::{Env, EnvParts, Phase};
+use crate::flow::{Env, EnvParts, Phase, watchdog};
 use crate::source::{Root, RootKind};
 
 /// Which signals end a run.
@@ -284,6 +284,7 @@ impl Running {
     /// Waits for the end, then shuts down; returns what failed, the cause first.
     async fn watch(mut self, env: &Env, handle: &RunHandle, mut signals: SignalWatch) -> Vec<Error> {
         let stop = env.stop().clone();
+        let watchdog = tokio::spawn(watchdog::watch(env.clone()));
         loop {
             if (self.has_sources && self.sources_left == 0) || (self.only_tasks && self.beside.is_empty()) {
                 break;
@@ -303,6 +304,8 @@ impl Running {
         }
         env.set_phase(Phase::Draining);
         self.shut_down(env, signals).await;
+        watchdog.abort();
+        env.sources().iter().for_each(|source| source.set_stalled(None));
         env.take_failure().into_iter().collect()
     }
 

@@ -17,6 +17,7 @@ mod stage;
 mod stats;
 mod unit;
 mod wakers;
+pub(crate) mod watchdog;
 
 pub(crate) use budget::Budget;
 pub use env::Env;

@@ -2,6 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Context;
+use std::time::Duration;
+
+use futures::task::AtomicWaker;
+use tokio::time::Instant;
 
 use super::Gate;
 
@@ -19,6 +24,12 @@ pub(crate) struct LaneStats {
     pub in_flight: AtomicU64,
     /// Offset of the newest record handed to the lane.
     pub received: AtomicI64,
+    /// Units that are done without a gap, as the watchdog counts them.
+    done: AtomicU64,
+    /// Wakes the lane, so that its counters are fresh.
+    waker: AtomicWaker,
+    /// For the watchdog: what was done at its last look, and since when.
+    seen: Mutex<Option<(u64, Instant)>>,
 }
 
 impl LaneStats {
@@ -31,6 +42,51 @@ impl LaneStats {
             ..Self::default()
         }
     }
+
+    /// The lane is to be woken by [`poke`](Self::poke).
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        self.waker.register(cx.waker());
+    }
+
+    /// Makes the lane look at what is done.
+    pub(crate) fn poke(&self) {
+        self.waker.wake();
+    }
+
+    /// How far the lane is, and how many messages are not done.
+    pub(crate) fn set_progress(&self, done: u64, in_flight: u64, is_busy: bool) {
+        self.done.store(done, Ordering::Relaxed);
+        self.in_flight.store(in_flight, Ordering::Relaxed);
+        self.busy.store(is_busy, Ordering::Relaxed);
+    }
+
+    /// The lane has ended: nothing of it is in flight.
+    pub(crate) fn set_ended(&self) {
+        self.in_flight.store(0, Ordering::Relaxed);
+        self.busy.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether nothing was done for `limit` although there is work. Pokes the lane for the next look.
+    pub(crate) fn is_stuck(&self, is_excused: bool, limit: Duration, now: Instant) -> bool {
+        self.poke();
+        let done = self.done.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match *seen {
+            Some((before, since)) if before == done && !is_excused && self.busy.load(Ordering::Relaxed) => {
+                now.duration_since(since) >= limit
+            }
+            _ => {
+                *seen = Some((done, now));
+                false
+            }
+        }
+    }
+
+    /// Messages in flight, and the first that is not done as partition and offset where there are any.
+    pub(crate) fn open(&self) -> (u64, Option<(i32, i64)>) {
+        let position = self.position.load(Ordering::Relaxed);
+        (self.in_flight.load(Ordering::Relaxed), (position >= 0).then_some((self.partition, position)))
+    }
 }
 
 /// One source's counters and its present lanes.
@@ -41,11 +97,17 @@ pub(crate) struct SourceStats {
     lanes: Mutex<Vec<Arc<LaneStats>>>,
     handled_before: AtomicU64,
     notice: Mutex<Option<String>>,
+    /// What the watchdog found.
+    stalled: Mutex<Option<String>>,
+    /// Whether other sources wait for it: a proxy, changes of a cache.
+    is_channel: AtomicBool,
 }
 
 impl SourceStats {
     pub(crate) fn new(name: Arc<str>, gate: Gate) -> Self {
-        Self { name, gate, lanes: Mutex::default(), handled_before: AtomicU64::new(0), notice: Mutex::default() }
+        let (lanes, handled_before) = (Mutex::default(), AtomicU64::new(0));
+        let (notice, stalled, is_channel) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { name, gate, lanes, handled_before, notice, stalled, is_channel }
     }
 
     pub(crate) fn add_lane(&self, partition: i32) -> Arc<LaneStats> {
@@ -74,6 +136,26 @@ impl SourceStats {
     }
 
     pub(crate) fn notice(&self) -> Option<String> {
-        self.notice.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let notice = self.notice.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        notice.or_else(|| self.stalled.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// What the watchdog found; an error event when it is new.
+    pub(crate) fn set_stalled(&self, found: Option<String>) {
+        let mut stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (None, Some(text)) = (&*stalled, &found) {
+            tracing::error!("{text}");
+        }
+        *stalled = found;
+    }
+
+    pub(crate) fn set_channel(&self) {
+        self.is_channel.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether messages of other sources are held here by a pause.
+    pub(crate) fn holds_others(&self) -> bool {
+        let is_held = self.is_channel.load(Ordering::Relaxed) && !self.gate.is_open();
+        is_held && self.lanes().iter().any(|lane| lane.busy.load(Ordering::Relaxed))
     }
 }

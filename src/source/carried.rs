@@ -26,6 +26,8 @@ pub(crate) struct CarriedLane<T, St> {
     unit: UnitCx,
     gate: Gate,
     stats: Arc<LaneStats>,
+    /// Messages whose part here is done.
+    done: u64,
     in_hand: bool,
     finished: bool,
     turn: Turn,
@@ -49,6 +51,7 @@ impl<T, St> CarriedLane<T, St> {
             unit: UnitCx::new(source, OWN_UNITS),
             gate,
             stats,
+            done: 0,
             in_hand: false,
             finished: false,
             turn: Turn::new(),
@@ -74,16 +77,32 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             self.stage.as_mut().let_go();
         }
         self.queue.discard();
+        self.stats.set_ended();
         Ok(())
     }
 
+    /// Tells how far it is.
+    fn publish(&mut self) {
+        let tracker = self.unit.tracker();
+        let own = tracker.scan();
+        let own_open = tracker.next() - own;
+        // While it runs, what is queued is taken at once.
+        let queued = if self.gate.is_open() { 0 } else { self.queue.len() };
+        let waiting = (self.batch.len() + queued) as u64;
+        let in_flight = waiting + u64::from(self.in_hand) + own_open;
+        self.stats.set_progress(self.done + own, in_flight, in_flight > 0);
+    }
+
     fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.stats.register(cx);
         let mut handled = 0;
         self.turn.begin();
         let polled = self.poll_messages(&mut handled, cx);
         if !self.stage.hands_over() {
             self.stats.handled.fetch_add(handled, Ordering::Relaxed);
         }
+        self.done += handled;
+        self.publish();
         ready!(polled)?;
         if !self.finished {
             ready!(self.stage.as_mut().finish(&mut self.unit, cx))?;

@@ -149,6 +149,7 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
 ) -> Result<()> {
     let name = &channel.node.name;
     let stats = env.add_source(name, gate.clone());
+    stats.set_channel();
     let lane_stats = stats.add_lane(0);
     let (queue, source) = (Arc::clone(&channel.queue), Arc::clone(name));
     let make = || Stages::new(&stages);

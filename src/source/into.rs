@@ -171,7 +171,7 @@ where
     St: Stage<S::Item>,
 {
     let lane_stats = stats.add_lane(0);
-    let mut lane = pin!(StreamLane::new(stream, stage, name, stats.gate.clone(), lane_stats, &env));
+    let mut lane = pin!(StreamLane::new(stream, stage, name, stats.gate.clone(), Arc::clone(&lane_stats), &env));
     let mut stop = pin!(env.stop().cancelled());
     let mut stopping = false;
     let running = std::future::poll_fn(|cx| {
@@ -183,9 +183,10 @@ where
         result = running => result,
         () = env.kill().cancelled() => Ok(()),
     };
-    let Err(error) = result else { return Ok(()) };
     // Said before the guards are dropped, so that the cause comes before what it causes.
-    if lane.as_mut().unit().fail_run(error, &env) {
+    if let Err(error) = result
+        && lane.as_mut().unit().fail_run(error, &env)
+    {
         let settled = std::future::poll_fn(|cx| lane.as_mut().unit().tracker().poll_settled(cx));
         tokio::select! {
             biased;
@@ -193,6 +194,7 @@ where
             () = env.kill().cancelled() => {}
         }
     }
+    lane_stats.set_ended();
     Ok(())
 }
 

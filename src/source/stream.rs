@@ -90,9 +90,25 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
 
     /// Runs until the stream ends or the app stops, and everything is acknowledged.
     pub(crate) fn poll_run(mut self: Pin<&mut Self>, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.stats.register(cx);
+        let polled = self.as_mut().poll_all(stopping, cx);
+        self.publish();
+        polled
+    }
+
+    fn poll_all(mut self: Pin<&mut Self>, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
         ready!(self.as_mut().poll_read(stopping, cx))?;
         ready!(self.as_mut().poll_finish(cx))?;
         self.project().unit.tracker().poll_done(cx)
+    }
+
+    /// Tells how far everything is done.
+    fn publish(self: Pin<&mut Self>) {
+        let this = self.project();
+        let tracker = this.unit.tracker();
+        let done = tracker.scan();
+        let in_flight = tracker.next() - done + u64::from(*this.in_hand);
+        this.stats.set_progress(done, in_flight, in_flight > 0);
     }
 
     pub(crate) fn unit(self: Pin<&mut Self>) -> &mut UnitCx {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
@@ -101,11 +101,6 @@ impl Hub {
 struct Lane {
     control: Arc<LaneControl>,
     ended: watch::Receiver<bool>,
-    maker: Arc<dyn LaneMaker>,
-    /// For the watchdog: what was seen last, and since when.
-    seen: (i64, u64),
-    since: Instant,
-    stalled: bool,
 }
 
 /// The running part of a hub.
@@ -186,10 +181,7 @@ impl Session {
                 },
                 Some(_) = self.answers.join_next() => {}
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
-                _ = commits.tick() => {
-                    self.commit().await;
-                    self.watch_progress();
-                }
+                _ = commits.tick() => self.commit().await,
             }
         }
         // Also after a kill: what is done is committed, within bounds.
@@ -279,7 +271,7 @@ impl Session {
                 over.notify_one();
             }
         });
-        let lane = Lane { control, ended, maker, seen: (-1, 0), since: Instant::now(), stalled: false };
+        let lane = Lane { control, ended };
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
@@ -402,28 +394,6 @@ impl Session {
         self.store(vec![Position { topic, partition, next: offset }]).await?;
         assignment.committed = Some(offset);
         Ok(assignment)
-    }
-
-    /// Assigned, work at hand, not paused, no progress: said once, and seen in `health()`.
-    fn watch_progress(&mut self) {
-        let limit = self.env.parts().settings.watchdog_timeout();
-        for ((topic, partition), lane) in &mut self.lanes {
-            let stats = &lane.control.stats;
-            let now = (stats.position.load(Ordering::Relaxed), stats.handled.load(Ordering::Relaxed));
-            let source = lane.maker.stats();
-            if now != lane.seen || !stats.busy.load(Ordering::Relaxed) || !source.gate.is_open() {
-                lane.seen = now;
-                lane.since = Instant::now();
-                if std::mem::take(&mut lane.stalled) {
-                    source.set_notice(None);
-                }
-            } else if !lane.stalled && lane.since.elapsed() >= limit {
-                lane.stalled = true;
-                let text = format!("{topic}[{partition}] has made no progress for {limit:?} at offset {}", now.0);
-                tracing::error!("{text}");
-                source.set_notice(Some(text));
-            }
-        }
     }
 }
 

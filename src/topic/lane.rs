@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
-use futures::task::AtomicWaker;
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Assignment, Feed};
@@ -27,13 +26,12 @@ pub(crate) struct LaneControl {
     pub stats: Arc<LaneStats>,
     /// The handlers take no more messages.
     over: AtomicBool,
-    waker: AtomicWaker,
 }
 
 impl LaneControl {
     pub(crate) fn new(stats: Arc<LaneStats>) -> Arc<Self> {
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        Arc::new(Self { stop, kill, stats, over: AtomicBool::new(false), waker: AtomicWaker::new() })
+        Arc::new(Self { stop, kill, stats, over: AtomicBool::new(false) })
     }
 
     /// Whether the lane ended because its handlers take no more messages.
@@ -43,7 +41,7 @@ impl LaneControl {
 
     /// Makes the lane look at what is done, so that its position is fresh.
     pub(crate) fn poke(&self) {
-        self.waker.wake();
+        self.stats.poke();
     }
 }
 
@@ -139,7 +137,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         self.feed.queue.discard();
         let kept = self.kept_bytes();
         self.budget.give_back(kept);
-        self.control.stats.busy.store(false, Ordering::Relaxed);
+        self.control.stats.set_ended();
     }
 
     /// Waits until everything before the unit that failed is done: its position is the last one of this lane. Bounded
@@ -151,7 +149,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             () = control.kill.cancelled() => {}
             () = env.kill().cancelled() => {}
             () = std::future::poll_fn(|cx| {
-                self.control.waker.register(cx.waker());
+                self.control.stats.register(cx);
                 self.publish();
                 self.unit.tracker().poll_settled(cx)
             }) => {}
@@ -159,7 +157,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
     }
 
     fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.control.waker.register(cx.waker());
+        self.control.stats.register(cx);
         self.turn.begin();
         let mut handled = 0;
         let polled = self.poll_records(stopping, &mut handled, cx);
@@ -335,9 +333,8 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         let in_flight = self.unit.tracker().next() - low + u64::from(self.in_hand);
         let stats = &self.control.stats;
         stats.position.store(self.position, Ordering::Release);
-        stats.in_flight.store(in_flight, Ordering::Relaxed);
         let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
-        stats.busy.store(has_work, Ordering::Relaxed);
+        stats.set_progress(low, in_flight, has_work);
     }
 
     fn kept_bytes(&mut self) -> usize {
