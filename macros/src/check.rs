@@ -1,5 +1,7 @@
 //! What is wrong can often be seen before the types are known; it is said on the user's own words.
 
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Error, Expr, FnArg, ItemFn, Lit, Result, ReturnType, Type};
 
@@ -11,6 +13,7 @@ pub(crate) fn check(arguments: &Arguments, function: &ItemFn) -> Result<()> {
         let message = "a handler needs a source: `#[handle(SOURCE)]`";
         errors.push(Error::new(function.sig.ident.span(), message));
     }
+    errors.extend(check_place(arguments, function));
     errors.extend(check_signature(function));
     errors.extend(check_sinks(arguments, function));
     errors.extend(check_lanes(arguments));
@@ -21,6 +24,24 @@ pub(crate) fn check(arguments: &Arguments, function: &ItemFn) -> Result<()> {
         Some(error) => Err(error),
         None => Ok(()),
     }
+}
+
+/// In an `impl` block the binding cannot name the function. An attribute does not see where it stands, but `Self` says it.
+fn check_place(arguments: &Arguments, function: &ItemFn) -> Option<Error> {
+    let values = arguments.sources.iter().chain(&arguments.pipes).chain(&arguments.sinks);
+    let mut written: Vec<TokenStream> = values.map(ToTokens::to_token_stream).collect();
+    written.push(function.sig.to_token_stream());
+    let at = written.into_iter().find_map(self_type)?;
+    Some(Error::new(at, "a handler is a plain function: it stands outside of `impl`, where there is no `Self`"))
+}
+
+/// Where `Self` is written first.
+fn self_type(tokens: TokenStream) -> Option<Span> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => Some(ident.span()),
+        TokenTree::Group(group) => self_type(group.stream()),
+        _ => None,
+    })
 }
 
 fn check_signature(function: &ItemFn) -> Vec<Error> {

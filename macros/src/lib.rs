@@ -21,7 +21,8 @@ use quote::quote;
 /// | `key = \|m\| …` | the key, for sources that have none |
 /// | `timeout = d` | a `Duration` that one message may take |
 ///
-/// Every value is an ordinary expression. The function stays as it is: it can be called and tested.
+/// Every value is an ordinary expression. The function stays as it is: it can be called and tested. It stands in a
+/// module or in a function's body; in an `impl` block the binding could not name it.
 #[proc_macro_attribute]
 pub fn handle(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let function: proc_macro2::TokenStream = item.clone().into();

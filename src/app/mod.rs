@@ -13,6 +13,7 @@ pub mod sources;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use piped::{FromPiped, PipedSource, pipe};
 pub use registry::{Registered, stream};
-pub use report::{Health, LaneHealth, SourceHealth, SourceTotals, State, Stats};
+pub use report::{Health, LaneHealth, LaneTotals, SourceHealth, SourceTotals, State, Stats};
 pub use run::{Run, RunHandle, Signals};
 
 use crate::conf::Conf;
@@ -70,6 +71,9 @@ impl App {
     /// Binds a handler: every message of `source` goes to `handler`, and each of its outputs to all `sinks` (one sink,
     /// a tuple or an array of sinks, or `()`). Handlers of one source get each message in the order of these calls.
     ///
+    /// Without a [`name`](Self::name) a function is called by its own, a closure by where it is bound: `closure in
+    /// my_app::orders::bind, line 12`.
+    ///
     /// ```
     /// use slipstream::prelude::*;
     ///
@@ -86,6 +90,7 @@ impl App {
     ///     .await
     /// # }).unwrap();
     /// ```
+    #[track_caller]
     pub fn handle<S, MS, F, MF, K, MK>(mut self, source: S, handler: F, sinks: K) -> Self
     where
         S: IntoSource<MS> + Send + 'static,
@@ -102,7 +107,8 @@ impl App {
             let call = move |item: S::Item, unit: &UnitCx| handler.call(&prepared, item, unit);
             Called { sources: links::from(source), call, sinks }.bind(builder, options, binding)
         };
-        let options = HandlerOptions::new(short_name(std::any::type_name::<F>()), String::new());
+        let options =
+            HandlerOptions::new(handler_name(std::any::type_name::<F>(), Location::caller().line()), String::new());
         self.bindings.push((options, Box::new(bind)));
         self
     }
@@ -212,6 +218,18 @@ impl App {
     }
 
     /// Which signals end the run. Default: SIGINT and SIGTERM drain, a second one ends at once.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    /// use slipstream::Signals;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// // The program has its own idea of what a signal means, and ends the run with `RunHandle::trigger`.
+    /// let run = App::new().handle(stream::pending::<u32>(), |n: u32| n, print).signals(Signals::Ignore).run();
+    /// run.handle().trigger();
+    /// run.await
+    /// # }).unwrap();
+    /// ```
     pub fn signals(mut self, signals: Signals) -> Self {
         self.signals = signals;
         self
@@ -230,13 +248,73 @@ impl std::fmt::Debug for App {
     }
 }
 
-/// The last part of a path, with a closure's place kept.
-fn short_name(path: &str) -> String {
-    let without_generics = path.split('<').next().unwrap_or(path);
-    let mut parts = without_generics.rsplit("::");
-    match (parts.next(), parts.next()) {
-        (Some("{{closure}}"), Some(parent)) => format!("closure in {parent}"),
-        (Some(last), _) => last.to_owned(),
-        _ => path.to_owned(),
+/// What a handler is called that was given no name: a function's own, or where a closure is bound.
+fn handler_name(type_name: &str, line: u32) -> String {
+    const CLOSURE: &str = "::{{closure}}";
+    let enclosing = type_name.trim_end_matches(CLOSURE);
+    if enclosing.len() < type_name.len() {
+        return format!("closure in {enclosing}, line {line}");
+    }
+    if type_name.contains('(') {
+        return format!("{type_name}, line {line}");
+    }
+    let path = without_generics(type_name);
+    path.rsplit("::").next().unwrap_or(&path).to_owned()
+}
+
+/// `m::f<a::B>` and `<a::B as m::T>::f` without what stands in angle brackets.
+fn without_generics(path: &str) -> String {
+    let mut depth = 0_usize;
+    path.chars()
+        .filter(|c| {
+            depth += usize::from(*c == '<');
+            let outside = depth == 0;
+            depth -= usize::from(*c == '>').min(depth);
+            outside
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{App, handler_name};
+
+    fn echo(n: u32) -> u32 {
+        n
+    }
+
+    #[test]
+    fn closures_that_are_bound_in_different_lines_have_different_names() {
+        let first = line!() + 2;
+        let app = App::new()
+            .handle(crate::every(std::time::Duration::from_secs(1)), echo_nothing, ())
+            .handle(futures::stream::iter([1]), |n: u32| n, crate::print)
+            .handle(futures::stream::iter([1]), |n: u32| n, crate::print)
+            .handle(futures::stream::iter([1]), echo, crate::print);
+        let names: Vec<_> = app.bindings.iter().map(|(options, _)| options.name.as_str()).collect();
+        let closure = |line| {
+            format!(
+                "closure in {}::closures_that_are_bound_in_different_lines_have_different_names, line {line}",
+                module_path!()
+            )
+        };
+        assert_eq!(names, ["echo_nothing", &closure(first + 1), &closure(first + 2), "echo"]);
+    }
+
+    fn echo_nothing() {}
+
+    #[test]
+    fn a_handler_without_a_name_is_called_by_its_own_or_by_where_it_is_bound() {
+        for (type_name, name) in [
+            ("my_app::orders::parse", "parse"),
+            ("my_app::orders::parse<alloc::string::String>", "parse"),
+            ("<my_app::Order as my_app::Parse>::parse", "parse"),
+            ("my_app::main::{{closure}}::{{closure}}", "closure in my_app::main, line 7"),
+            ("my_app::Orders::bind::{{closure}}", "closure in my_app::Orders::bind, line 7"),
+            ("<my_app::A as my_app::Bind>::bind::{{closure}}", "closure in <my_app::A as my_app::Bind>::bind, line 7"),
+            ("fn(a::B) -> c::D", "fn(a::B) -> c::D, line 7"),
+        ] {
+            assert_eq!(handler_name(type_name, 7), name);
+        }
     }
 }

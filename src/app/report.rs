@@ -1,5 +1,6 @@
 //! `health()` and `stats()`: plain structs that a program can serialise and serve.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
@@ -7,6 +8,20 @@ use serde::Serialize;
 use crate::flow::{Env, LaneStats, Phase, SourceStats};
 
 /// Where a run is in its life.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::app::State;
+///
+/// # slipstream::testing::block_on(async {
+/// let run = App::new().handle(stream::iter([1]), |n: u32| n, print).run();
+/// let handle = run.handle();
+/// assert_eq!(handle.health().state, State::Starting);
+/// run.await?;
+/// assert_eq!(handle.health().state, State::Stopped);
+/// # Ok::<(), slipstream::Error>(())
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -50,6 +65,31 @@ pub struct Health {
 }
 
 /// How one source is doing.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::testing::until;
+///
+/// # slipstream::testing::block_on(async {
+/// let numbers: Topic<u32> = Topic::named("numbers").partitions(1);
+/// numbers.pause();
+/// let run = App::new()
+///     .conf(Conf::isolated().with("broker", "memory:"))
+///     .handle(numbers.clone(), |n: u32| n, print)
+///     .run();
+/// let handle = run.handle();
+/// let look = async move |_stop| {
+///     until(|| handle.health().sources.iter().any(|source| !source.lanes.is_empty())).await;
+///     let health = handle.health();
+///     let source = &health.sources[0];
+///     assert_eq!((source.name.as_str(), source.paused_by.len()), ("numbers", 1));
+///     assert_eq!(source.notice, None); // a pause is no fault
+///     handle.trigger();
+///     Ok(())
+/// };
+/// run.beside(look).await
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct SourceHealth {
@@ -64,6 +104,32 @@ pub struct SourceHealth {
 }
 
 /// How one lane is doing.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::testing::until;
+///
+/// # slipstream::testing::block_on(async {
+/// let numbers: Topic<u32> = Topic::named("numbers").partitions(1);
+/// let run = App::new()
+///     .conf(Conf::isolated().with("broker", "memory:").with("commit.interval", "10ms"))
+///     .handle(stream::iter(0..3), |n: u32| n, numbers.clone())
+///     .handle(numbers, |n: u32| n, print)
+///     .run();
+/// let handle = run.handle();
+/// let look = async move |_stop| {
+///     let committed = || {
+///         let health = handle.health();
+///         let mut lanes = health.sources.iter().flat_map(|source| &source.lanes);
+///         lanes.any(|lane| (lane.position, lane.committed, lane.in_flight) == (Some(3), Some(3), 0))
+///     };
+///     until(committed).await; // offsets 0, 1 and 2 are done, and the group begins at 3 next time
+///     handle.trigger();
+///     Ok(())
+/// };
+/// run.beside(look).await
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct LaneHealth {
@@ -78,6 +144,33 @@ pub struct LaneHealth {
 }
 
 /// Counters of a run.
+///
+/// ```
+/// use slipstream::prelude::*;
+/// use slipstream::testing::until;
+///
+/// # slipstream::testing::block_on(async {
+/// let numbers: Topic<u32> = Topic::named("numbers").partitions(1);
+/// let run = App::new()
+///     .conf(Conf::isolated().with("broker", "memory:"))
+///     .handle(stream::iter(0..3), |n: u32| n, numbers.clone())
+///     .name("count")
+///     .handle(numbers, |n: u32| n, print)
+///     .run();
+/// let handle = run.handle();
+/// let look = async move |_stop| {
+///     until(|| handle.stats().handled("numbers") == 3).await;
+///     let stats = handle.stats();
+///     assert_eq!(stats.handled("count"), 3);
+///     let numbers = stats.sources.iter().find(|source| source.name == "numbers").unwrap();
+///     assert_eq!(numbers.lanes[0].received, Some(2)); // the offset of the last one
+///     assert!(serde_json::to_string(numbers).unwrap().starts_with(r#"{"name":"numbers","handled":3,"#));
+///     handle.trigger();
+///     Ok(())
+/// };
+/// run.beside(look).await
+/// # }).unwrap();
+/// ```
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -92,7 +185,7 @@ impl Stats {
     }
 }
 
-/// Counters of one source.
+/// Counters of one source; [`Stats`] has an example.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct SourceTotals {
@@ -100,6 +193,31 @@ pub struct SourceTotals {
     pub name: String,
     /// Messages whose handlers have returned and whose outputs were accepted, since the run began.
     pub handled: u64,
+    /// Messages that were given out and are not done.
+    pub in_flight: u64,
+    /// By whom it is paused; empty while it runs.
+    pub paused_by: Vec<String>,
+    /// Its present lanes, one per assigned partition, or the only one.
+    pub lanes: Vec<LaneTotals>,
+}
+
+/// Counters of one lane, since its partition was assigned; [`Stats`] has an example.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct LaneTotals {
+    /// The partition; 0 where the source has none.
+    pub partition: i32,
+    /// Messages whose handlers have returned and whose outputs were accepted. 0 under `concurrency`, where lanes behind
+    /// this one count for the source.
+    pub handled: u64,
+    /// Offset of the newest message that was given out; `None` where the source has no offsets, or before the first.
+    pub received: Option<i64>,
+    /// Offset of the first message that is not done; `None` where the source has no offsets, or before the first.
+    pub position: Option<i64>,
+    /// Offset that is committed; `None` before the first commit.
+    pub committed: Option<i64>,
+    /// Messages that were given out and are not done.
+    pub in_flight: u64,
 }
 
 pub(super) fn health(env: Option<&Env>) -> Health {
@@ -114,11 +232,39 @@ pub(super) fn health(env: Option<&Env>) -> Health {
 
 pub(super) fn stats(env: Option<&Env>) -> Stats {
     let sources = env.map(Env::sources).unwrap_or_default();
-    let totals = |source: &std::sync::Arc<SourceStats>| SourceTotals {
+    Stats { sources: sources.iter().map(|source| source_totals(source)).collect() }
+}
+
+fn source_totals(source: &SourceStats) -> SourceTotals {
+    let lanes: Vec<_> = own_lanes(source).iter().map(|lane| lane_totals(lane)).collect();
+    SourceTotals {
         name: source.name.to_string(),
         handled: source.handled(),
-    };
-    Stats { sources: sources.iter().map(totals).collect() }
+        in_flight: lanes.iter().map(|lane| lane.in_flight).sum(),
+        paused_by: source.gate.reasons(),
+        lanes,
+    }
+}
+
+fn lane_totals(lane: &LaneStats) -> LaneTotals {
+    let LaneHealth { partition, position, committed, in_flight } = lane_health(lane);
+    LaneTotals {
+        partition,
+        handled: lane.handled.load(Ordering::Relaxed),
+        received: known(lane.received.load(Ordering::Relaxed)),
+        position,
+        committed,
+        in_flight,
+    }
+}
+
+/// Those with a position: lanes behind a partition's lane have none of their own.
+fn own_lanes(source: &SourceStats) -> Vec<Arc<LaneStats>> {
+    source.lanes().into_iter().filter(|lane| lane.partition >= 0).collect()
+}
+
+fn known(offset: i64) -> Option<i64> {
+    (offset >= 0).then_some(offset)
 }
 
 fn state(phase: Phase) -> State {
@@ -135,13 +281,11 @@ fn source_health(source: &SourceStats) -> SourceHealth {
         name: source.name.to_string(),
         paused_by: source.gate.reasons(),
         notice: source.notice(),
-        // Lanes behind a partition's lane have no position of their own.
-        lanes: source.lanes().iter().filter(|lane| lane.partition >= 0).map(|lane| lane_health(lane)).collect(),
+        lanes: own_lanes(source).iter().map(|lane| lane_health(lane)).collect(),
     }
 }
 
 fn lane_health(lane: &LaneStats) -> LaneHealth {
-    let known = |offset: i64| (offset >= 0).then_some(offset);
     LaneHealth {
         partition: lane.partition,
         position: known(lane.position.load(Ordering::Relaxed)),

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use slipstream::{Cache, Kind, Retention};
 
@@ -89,6 +90,46 @@ impl Drop for SmallDisk {
     }
 }
 
+/// Puts rows until the disk is full.
+fn fill(cache: &Cache<u32, Vec<u8>>) -> (u32, slipstream::Error) {
+    (0..).find_map(|n| cache.put(n, value(n)).err().map(|error| (n, error))).unwrap()
+}
+
+fn value(n: u32) -> Vec<u8> {
+    noise(u64::from(n), 4096)
+}
+
+/// RocksDB finds out by itself that there is room, after some seconds; every attempt until then says the same.
+fn put_when_there_is_room(cache: &Cache<u32, Vec<u8>>, n: u32) {
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while let Err(error) = cache.put(n, value(n)) {
+        assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
+        assert!(Instant::now() < deadline, "writes do not come back");
+        std::thread::yield_now();
+    }
+}
+
+/// A volume that never has as much room as one full write buffer takes.
+#[test]
+fn a_full_disk_passes_on_a_small_volume_too() {
+    let Some(disk) = SmallDisk::mount(24) else {
+        return eprintln!("not allowed to mount: skipped");
+    };
+    let ballast = disk.0.path().join("ballast");
+    fs::write(&ballast, vec![1; 14 << 20]).unwrap();
+    let cache: Cache<u32, Vec<u8>> = Cache::named("tested").retention(Retention::Keep);
+    cache.open_in(disk.0.path()).unwrap();
+    let (written, error) = fill(&cache);
+    assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
+    fs::remove_file(ballast).unwrap();
+    put_when_there_is_room(&cache, written);
+    assert!((0..=written).all(|n| cache.get(n).unwrap() == Some(value(n))));
+    cache.close().unwrap();
+    cache.open_in(disk.0.path()).unwrap();
+    assert!((0..=written).all(|n| cache.get(n).unwrap() == Some(value(n))));
+    cache.close().unwrap();
+}
+
 #[test]
 fn a_full_disk_is_its_own_error_loses_nothing_and_passes() {
     let Some(disk) = SmallDisk::mount(24) else {
@@ -96,8 +137,7 @@ fn a_full_disk_is_its_own_error_loses_nothing_and_passes() {
     };
     let cache: Cache<u32, Vec<u8>> = Cache::named("tested").retention(Retention::Keep);
     cache.open_in(disk.0.path()).unwrap();
-    let value = |n: u32| noise(u64::from(n), 4096);
-    let (written, error) = (0..).find_map(|n| cache.put(n, value(n)).err().map(|error| (n, error))).unwrap();
+    let (written, error) = fill(&cache);
     assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
     assert!(error.is_retryable());
     assert!(error.place().unwrap().starts_with(disk.0.path().to_str().unwrap()), "{error}");
@@ -105,13 +145,7 @@ fn a_full_disk_is_its_own_error_loses_nothing_and_passes() {
         assert_eq!(cache.get(n).unwrap().unwrap(), value(n), "{n} was acknowledged");
     }
     disk.grow(96);
-    // RocksDB finds out by itself, after some seconds; every attempt until then says the same.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
-    while let Err(error) = cache.put(written, value(written)) {
-        assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
-        assert!(std::time::Instant::now() < deadline, "writes do not come back");
-        std::thread::yield_now();
-    }
+    put_when_there_is_room(&cache, written);
     assert!((0..=written).all(|n| cache.contains(n).unwrap()));
     cache.close().unwrap();
 }

@@ -33,7 +33,10 @@ fn kind_of(error: &rocksdb::Error) -> Kind {
 
 fn message(kind: Kind) -> &'static str {
     match kind {
-        Kind::DiskFull => "no space left for the store; it goes on by itself when there is some",
+        Kind::DiskFull => {
+            "no space left for the store; some seconds after there is room for the rows that it holds in memory, \
+             4 MiB at least, it goes on by itself"
+        }
         Kind::Locked => "the store is held by someone else",
         Kind::Corrupt => "the store is damaged",
         Kind::Unsupported => "not possible with this store",

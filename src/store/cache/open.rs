@@ -118,9 +118,6 @@ impl Open {
     pub(crate) fn tune(&self, family: &str, retention: Retention) -> Result<()> {
         let options = options::at_run_time(retention);
         let options: Vec<_> = options.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        if options.is_empty() {
-            return Ok(());
-        }
         self.place(Some(family))?.set_options(&options)
     }
 

@@ -25,6 +25,10 @@ const FIFO_BUFFER_BYTES: usize = MIB;
 const FIFO_MERGE_FROM_FILES: i32 = 4;
 const FIFO_TARGET_FILE_BYTES: u64 = 256 * MIB as u64;
 const LEVELLED_BUFFER_BYTES: usize = 64 * MIB;
+/// After a full disk RocksDB takes writes again once as much is free as the largest write buffer that it was opened
+/// with, which a small volume may never have. So a store is opened with small ones, and the real size is set then.
+const OPENING_BUFFER_BYTES: usize = 4 * MIB;
+const ARENA_BLOCK_BYTES: usize = MIB;
 const BUFFERS: i32 = 2;
 /// Expired rows leave the disk at the latest this long after their time, or after their own time again if longer.
 const EXPIRY_SWEEP_SECONDS: u64 = 3600;
@@ -114,7 +118,9 @@ impl CompactionFilter for Sweep {
 }
 
 fn levelled(options: &mut Options) {
-    options.set_write_buffer_size(LEVELLED_BUFFER_BYTES);
+    options.set_write_buffer_size(OPENING_BUFFER_BYTES);
+    // Otherwise RocksDB derives it from the small buffer.
+    options.set_arena_block_size(ARENA_BLOCK_BYTES);
 }
 
 fn first_in_first_out(options: &mut Options, window_bytes: u64) {
@@ -130,9 +136,12 @@ fn first_in_first_out(options: &mut Options, window_bytes: u64) {
     options.set_max_compaction_bytes(window_bytes / MERGE_PART_OF_WINDOW);
 }
 
-/// What can only be said once the store is open: small files are merged, so that old versions and deletions go.
+/// What can only be said once the store is open: how large write buffers are, and that the small files of a window are
+/// merged, so that old versions and deletions go.
 pub(crate) fn at_run_time(retention: Retention) -> Vec<(&'static str, String)> {
-    let Retention::Fifo { bytes } = retention else { return Vec::new() };
+    let Retention::Fifo { bytes } = retention else {
+        return vec![("write_buffer_size", LEVELLED_BUFFER_BYTES.to_string())];
+    };
     vec![
         ("compaction_options_fifo", format!("{{max_table_files_size={bytes};allow_compaction=true;}}")),
         ("max_compaction_bytes", (bytes / MERGE_PART_OF_WINDOW).to_string()),
