@@ -40,7 +40,7 @@ async fn b10_a_send_that_loses_a_race_against_a_timer_is_whole_or_nothing() -> R
     let proxy: Proxy<u32> = Proxy::named("raced").external().capacity(1);
     let (seen, sink) = collect::<u32>();
     let slow = |n: u32| async move {
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             tokio::task::yield_now().await;
         }
         n

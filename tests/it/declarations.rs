@@ -96,9 +96,9 @@ async fn a_mirror_with_a_name_of_its_own_copies_from_one_broker_to_the_other() -
     let copies: Topic<u32> = Topic::named("orders").conf(&[("broker", "memory:to-b")]);
     read(App::new().handle(copies, |n: u32| n, sink).conf(memory()), "orders", 10).await?;
     drop(brokers);
-    let mut copied = taken(&seen);
-    copied.sort_unstable();
-    assert_eq!(copied, (0..10).collect::<Vec<_>>());
+    let mut arrived = taken(&seen);
+    arrived.sort_unstable();
+    assert_eq!(arrived, (0..10).collect::<Vec<_>>());
     Ok(())
 }
 

@@ -178,7 +178,6 @@ fn a_signal_that_comes_twice_within_milliseconds_drains() {
     assert!(rest.contains("done"), "{rest}");
 }
 
-#[expect(clippy::print_stdout, reason = "its parent reads it")]
 #[tokio::test]
 #[ignore = "run by the test above, in a process of its own"]
 async fn drains_when_signalled() {
@@ -258,11 +257,11 @@ async fn what_is_held_by_a_pause_is_not_reported_and_what_moves_again_is_well() 
     let conf = memory().with("watchdog.timeout", "100ms");
     let (held, slow): (Proxy<u64>, Proxy<u64>) = (Proxy::named("held"), Proxy::named("slow"));
     held.gate().pause("user");
-    let hold = watch::Sender::new(true);
+    let holding = watch::Sender::new(true);
     let run = App::new()
         .handle(stream::iter([1_u64]), |n: u64| n, held.clone())
         .handle(held.clone(), |n: u64| n, slow.clone())
-        .handle(slow, self::held(&hold), |_: u64| ())
+        .handle(slow, self::held(&holding), |_: u64| ())
         .conf(conf)
         .run();
     let handle = run.handle();
@@ -272,7 +271,7 @@ async fn what_is_held_by_a_pause_is_not_reported_and_what_moves_again_is_well() 
     assert!(handle.health().ok, "{:?}", handle.health());
     held.gate().resume("user");
     until(|| !handle.health().ok).await;
-    hold.send_replace(false);
+    holding.send_replace(false);
     task.await.unwrap()?;
     assert!(handle.health().ok, "{:?}", handle.health());
     Ok(())
