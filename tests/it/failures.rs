@@ -33,7 +33,7 @@ async fn fails(app: App, conf: &Conf, hold: &watch::Sender<bool>, seen: &std::sy
     let run = app.conf(conf.clone()).run();
     let handle = run.handle();
     let task = tokio::spawn(run.into_future());
-    until(|| handle.health().state == State::Draining).await;
+    until(|| matches!(handle.health().state, State::Draining | State::Stopped)).await;
     hold.send_replace(false);
     let error = task.await.unwrap().unwrap_err();
     assert!(error.report().contains("ten is too many"), "{error:?}");
@@ -94,7 +94,7 @@ async fn what_other_lanes_of_the_partition_have_is_awaited_too() -> Result<()> {
             let wait = wait.clone();
             async move { if n == 9 { Ok(wait(n).await) } else { fussy(n) } }
         };
-        App::new().handle(numbers.clone(), slow, sink.clone()).concurrency(4)
+        App::new().handle(numbers.clone(), slow, sink.clone()).concurrency(64)
     };
     let first = fails(app(), &conf, &hold, &seen).await;
     assert!((0..10).all(|n| first.contains(&n)), "{first:?}");
@@ -117,7 +117,7 @@ async fn what_a_stream_gave_before_an_item_that_fails_is_handled() {
         tokio::task::yield_now().await;
         n
     });
-    let app = App::new().handle(one_by_one, slow, sink).concurrency(4).key(|n: &u64| *n % 7);
+    let app = App::new().handle(one_by_one, slow, sink).concurrency(64).key(|n: &u64| *n % 7);
     let all = fails(app, &memory(), &hold, &seen).await;
     assert!((0..10).all(|n| all.contains(&n)), "{all:?}");
 }
