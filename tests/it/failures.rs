@@ -233,7 +233,7 @@ async fn a_message_that_stays_not_done_is_reported_whatever_comes_behind_it() ->
     let handle = run.handle();
     let task = tokio::spawn(run.into_future());
     let notice = |name: &str| handle.health().sources.into_iter().find(|source| source.name == name)?.notice;
-    until(|| notice("numbers").is_some_and(|notice| notice.contains("offset 3"))).await;
+    until(|| notice("numbers").is_some_and(|notice| notice.contains("numbers[0]@3"))).await;
     until(|| notice("passed").is_some()).await;
     assert!(!handle.health().ok);
     handle.trigger();
