@@ -55,7 +55,6 @@ impl OffsetFile {
     /// Reads it, for nobody else until it is dropped.
     ///
     /// Errors: `Kind::Locked` when another run of the app `app` has it.
-    #[cfg_attr(not(feature = "booblik"), expect(dead_code, reason = "other brokers share partitions by groups"))]
     pub(crate) async fn claim(path: &Path, app: &str) -> Result<Self> {
         let lock = lock(&path.with_extension("lock"), app).await?;
         Ok(Self { _lock: Some(lock), ..Self::open(path)? })
