@@ -13,9 +13,9 @@ use crate::util::panic_message;
 /// Where a batch was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Appended {
-    /// The offset of its first record; the others follow. −1 for [`Acks::None`].
+    /// The offset of its first record; the others follow. −1 for [`Acks::None`](crate::booblik::wire::Acks::None).
     pub base_offset: i64,
-    /// The offset behind its last record. −1 for [`Acks::None`].
+    /// The offset behind its last record. −1 for [`Acks::None`](crate::booblik::wire::Acks::None).
     pub end_offset: i64,
 }
 
