@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use bytes::{Bytes, BytesMut};
 
+#[cfg(any(test, feature = "json", feature = "msgpack"))]
 use crate::error::Result;
 
 /// Larger values get a buffer of their own. A small one that is kept for long keeps up to [`SHARED_BYTES`] alive.
@@ -11,10 +12,12 @@ const SMALL_BYTES: usize = 512;
 /// The size of a shared buffer.
 const SHARED_BYTES: usize = 4096;
 /// A scratch buffer that grew beyond this is given back.
+#[cfg(any(test, feature = "json", feature = "msgpack"))]
 const SCRATCH_MAX_BYTES: usize = 64 * 1024;
 
 thread_local! {
     static SHARED: Cell<BytesMut> = Cell::new(BytesMut::new());
+    #[cfg(any(test, feature = "json", feature = "msgpack"))]
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -35,6 +38,7 @@ pub(crate) fn copy(bytes: &[u8]) -> Bytes {
 }
 
 /// What `write` puts into the buffer that it is given, which is empty.
+#[cfg(any(test, feature = "json", feature = "msgpack"))]
 pub(super) fn written(write: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<Bytes> {
     let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     scratch.clear();

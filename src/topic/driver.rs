@@ -61,6 +61,10 @@ pub(crate) enum Event {
         answer: oneshot::Sender<Vec<Position>>,
     },
     /// What the backend waits for, or what is wrong with it; `None`: all is well again. Without a topic: the broker.
+    #[cfg_attr(
+        not(any(feature = "booblik", feature = "kafka")),
+        expect(dead_code, reason = "memory always has what is asked of it")
+    )]
     Notice { topic: Option<Arc<str>>, text: Option<String> },
     /// It cannot go on.
     Failed(Error),
@@ -165,6 +169,10 @@ impl From<Position> for Kept {
 /// Where an app keeps positions of a broker itself.
 pub(crate) enum Home {
     /// In a file that is named after this.
+    #[cfg_attr(
+        not(any(feature = "booblik", feature = "kafka")),
+        expect(dead_code, reason = "what memory holds does not outlive it")
+    )]
     Named(String),
     /// With the broker, which does not outlive the process.
     Here(Arc<KeptHere>),
