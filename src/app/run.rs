@@ -305,6 +305,8 @@ impl Running {
         env.set_phase(Phase::Draining);
         self.shut_down(env, signals).await;
         watchdog.abort();
+        // It holds what the run has open until it is gone.
+        let _gone = watchdog.await;
         env.sources().iter().for_each(|source| source.set_stalled(None));
         env.take_failure().into_iter().collect()
     }
