@@ -9,12 +9,11 @@ use slipstream::booblik::broker::{Acks, Broker, BrokerOptions};
 use slipstream::testing::block_on;
 
 use crate::child::{PARTITIONS, Plan};
-use crate::ledger::{Echo, Verdict};
-use crate::schedule::{Length, PATIENCE, Schedule, pass, rate, until};
+use crate::kills::{COMMIT_INTERVAL, MAX_IN_FLIGHT, judge};
+use crate::ledger::Echo;
+use crate::schedule::{Length, PATIENCE, Schedule, pass, until};
 
 const APP: &str = "ledger";
-const MAX_IN_FLIGHT: u32 = 64;
-const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 /// Ids that an app works off between two kills, about; there must be enough for all of them.
 const IDS_PER_KILL: u64 = 1_500;
 const KILLS_WHEN_FULL: u64 = 50;
@@ -144,23 +143,5 @@ fn after_every_kill_of_an_embedded_log_nothing_is_missing_and_few_records_come_a
     last.leave();
 
     let echoes = home.echoes();
-    let verdict = Verdict::of(&echoes, 0..ids);
-    assert!(verdict.missing.is_empty(), "missing: {:?}", verdict.missing);
-    let mut fastest: f64 = 0.0;
-    for (life, time) in &worked {
-        let done = echoes.iter().filter(|echo| echo.life == *life).count();
-        fastest = fastest.max(rate(done, *time));
-    }
-    let bound = f64::from(u32::from(PARTITIONS) * MAX_IN_FLIGHT) + fastest * COMMIT_INTERVAL.as_secs_f64();
-    let most = verdict.repeats.values().copied().max().unwrap_or(0);
-    assert!(
-        f64::from(u32::try_from(most).expect("few")) <= bound,
-        "{most} records came again after one kill, {bound} may: {:?}",
-        verdict.repeats
-    );
-    schedule.figure("ids, kills", format!("{ids}, {kills}"));
-    schedule.figure("missing", verdict.missing.len());
-    schedule
-        .figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound:.0}", verdict.repeated()));
-    schedule.figure("echoes/s of the fastest life", fastest.round());
+    judge(&schedule, &echoes, ids, kills, &worked);
 }

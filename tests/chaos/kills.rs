@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crate::broker::servers;
 use crate::child::{PARTITIONS, Plan, Scene};
-use crate::ledger::Verdict;
+use crate::ledger::{Echo, Verdict};
 use crate::schedule::{Length, PATIENCE, Schedule, pass, rate, until};
 
-const MAX_IN_FLIGHT: u32 = 64;
-const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
+pub const MAX_IN_FLIGHT: u32 = 64;
+pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 /// Ids that an app works off between two kills, about; there must be enough for all of them.
 const IDS_PER_KILL: u64 = 1_500;
 
@@ -47,11 +47,18 @@ fn after_every_kill_nothing_is_missing_and_few_records_come_again() {
     last.leave();
 
     let echoes = scene.echoes.all();
-    let verdict = Verdict::of(&echoes, 0..ids);
-    assert!(verdict.missing.is_empty(), "missing: {:?}", verdict.missing);
     assert!(scene.commits.falls().is_empty(), "committed offsets fell: {:?}", scene.commits.falls());
+    judge(&schedule, &echoes, ids, kills, &worked);
+    schedule.figure("falls of a committed offset in so many looks", format!("0 in {}", scene.commits.looks()));
+}
+
+/// Nothing is missing, and after each kill no more comes again than was in flight or done since the last commit; notes
+/// the figures. `worked` is how long each life worked.
+pub fn judge(schedule: &Schedule, echoes: &[Echo], ids: u64, kills: u64, worked: &BTreeMap<u32, Duration>) {
+    let verdict = Verdict::of(echoes, 0..ids);
+    assert!(verdict.missing.is_empty(), "missing: {:?}", verdict.missing);
     let mut fastest: f64 = 0.0;
-    for (life, time) in &worked {
+    for (life, time) in worked {
         let done = echoes.iter().filter(|echo| echo.life == *life).count();
         fastest = fastest.max(rate(done, *time));
     }
@@ -66,7 +73,6 @@ fn after_every_kill_nothing_is_missing_and_few_records_come_again() {
     schedule.figure("missing", verdict.missing.len());
     schedule
         .figure("repeats: in all, most after one kill, allowed", format!("{}, {most}, {bound:.0}", verdict.repeated()));
-    schedule.figure("falls of a committed offset in so many looks", format!("0 in {}", scene.commits.looks()));
     schedule.figure("echoes/s of the fastest life", fastest.round());
 }
 
