@@ -309,6 +309,6 @@ pub(super) fn name(place: &Place) -> String {
     format!("{}[{}]", place.0, place.1)
 }
 
-fn names(places: &[Place]) -> String {
+pub(super) fn names(places: &[Place]) -> String {
     places.iter().map(name).collect::<Vec<_>>().join(", ")
 }
