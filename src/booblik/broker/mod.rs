@@ -17,8 +17,8 @@
 //! | connections | 4,096 | [`ServerOptions`] |
 //! | requests under way, per connection | 1,024 | [`ServerOptions`] |
 //! | a request | 8 MiB | [`ServerOptions`] |
-//! | requests that are not complete, together | 256 MiB, and 64 KiB per connection | [`ServerOptions`] |
-//! | silence, a request that stalls, a client that does not read | 1 h, 60 s, 30 s | [`ServerOptions`] |
+//! | requests that are not complete or wait for a partition, together | 256 MiB, and 128 KiB per connection | [`ServerOptions`] |
+//! | silence, a request that stalls, a request as a whole, a client that does not read | 1 h, 60 s, 120 s, 30 s | [`ServerOptions`] |
 //! | a fetch's wait and the bytes of its answer | 60 s, 8 MiB | the protocol |
 //!
 //! # Threads

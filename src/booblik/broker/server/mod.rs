@@ -61,7 +61,7 @@ struct Shared {
     options: ServerOptions,
     counts: Arc<Counts>,
     /// A permit is a KiB of a request that is not complete yet.
-    partial: Semaphore,
+    partial: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -98,7 +98,7 @@ impl Broker {
             tracing::warn!("booblik listens on {local_addr}: all interfaces, for everyone who can reach this machine");
         }
         let (counts, tasks, stop) = (Arc::new(Counts::default()), TaskTracker::new(), CancellationToken::new());
-        let partial = Semaphore::new(options.max_partial_bytes >> 10);
+        let partial = Arc::new(Semaphore::new(options.max_partial_bytes >> 10));
         let drain = options.drain;
         let shared = Shared { broker: self.clone(), options, counts: Arc::clone(&counts), partial, stop: stop.clone() };
         tasks.spawn(accept::accept(listener, Arc::new(shared), tasks.clone()));

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::time::{Instant, sleep_until};
 
 use crate::booblik::wire::{Call, ErrorCode, Frames, Refusal, Request, WireError, decode_request};
@@ -13,7 +13,7 @@ use super::super::partition::Partition;
 use super::Shared;
 use super::answers::Answers;
 use super::counts::count;
-use super::partial::Partial;
+use super::partial::{FREE_BYTES, Partial};
 use super::socket::Socket;
 
 /// How long a connection keeps its buffers when nothing happens.
@@ -53,6 +53,8 @@ pub(super) struct Session {
     /// When the client last did something, or was last answered.
     pub(super) active: Instant,
     partial: Partial,
+    /// When the request that is not complete yet began.
+    begun: Option<Instant>,
     /// When the socket last took something of an answer that it does not take as a whole.
     write_blocked: Option<Instant>,
     /// The client will send nothing more, or what it sends cannot be understood.
@@ -81,7 +83,8 @@ impl Session {
     pub(super) fn new(stream: tokio::net::TcpStream, shared: Arc<Shared>) -> Self {
         Self {
             socket: Socket::new(stream, shared.options.write_stall),
-            partial: Partial::new(Arc::clone(&shared)),
+            partial: Partial::new(Arc::clone(&shared.partial)),
+            begun: None,
             shared,
             frames: Frames::of_requests(),
             answers: Arc::default(),
@@ -151,6 +154,7 @@ impl Session {
             self.request(&frame);
         }
         self.left_some = true;
+        let before = self.frames.buffered_bytes();
         while self.waiting.is_none() && self.has_window() {
             match self.frames.next() {
                 Ok(Some(frame)) if frame.len() > self.shared.options.max_frame_bytes => {
@@ -173,7 +177,12 @@ impl Session {
             }
         }
         self.left_some &= self.waiting.is_none();
-        self.partial.hold(self.frames.buffered_bytes());
+        if self.waiting.is_none() {
+            self.partial.reserve(self.frames.frame_bytes());
+        }
+        if self.frames.buffered_bytes() < before {
+            self.begun = None;
+        }
         self.touched.drain(..).for_each(|partition| partition.hurry());
     }
 
@@ -247,21 +256,24 @@ impl Session {
 
     /// Waits until something can be done.
     async fn wait(&mut self) -> Result<(), End> {
+        if self.frames.has_partial() {
+            self.begun.get_or_insert_with(Instant::now);
+        }
         let shared = Arc::clone(&self.shared);
         let (answers, room) = (Arc::clone(&self.answers), self.room());
         let may_read = self.may_read();
-        let missing = if may_read { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
+        let is_crowded = may_read && self.partial.is_waiting();
         let (until, expired) = self.patience();
         tokio::select! {
             biased;
             () = shared.stop.cancelled(), if !self.stopping => self.stopping = true,
             () = answers.ready(), if answers.len() > 0 => {}
             () = room, if self.waiting.is_some() => {}
-            readable = self.socket.stream.readable(), if may_read && missing == 0 => {
+            readable = self.socket.stream.readable(), if may_read && !is_crowded => {
                 readable.map_err(|error| End::lost(&error))?;
                 self.read()?;
             }
-            _ = shared.partial.acquire_many(missing), if missing > 0 => {}
+            () = self.partial.granted(), if is_crowded => (self.active, self.begun) = (Instant::now(), None),
             writable = self.socket.stream.writable(), if !self.out.is_empty() => {
                 writable.map_err(|error| End::lost(&error))?;
             }
@@ -295,15 +307,13 @@ impl Session {
     /// Takes in what has arrived.
     pub(super) fn read(&mut self) -> Result<(), End> {
         self.has_buffers = true;
-        match self.socket.stream.try_read_buf(self.frames.space()) {
+        let most = self.frames.frame_bytes().saturating_sub(self.frames.buffered_bytes()).max(FREE_BYTES);
+        match self.socket.stream.try_read_buf(&mut self.frames.space().limit(most)) {
             Ok(0) if self.frames.has_partial() => self.closed = Some(End::dropped("it left within a request")),
             Ok(0) => self.closed = Some(End::Clean),
             Ok(_) => self.active = Instant::now(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(End::lost(&error)),
-        }
-        if self.frames.buffered_bytes() > self.shared.options.max_frame_bytes + (128 << 10) {
-            self.closed = Some(End::dropped("a request that is too large"));
         }
         Ok(())
     }
@@ -314,12 +324,14 @@ impl Session {
         if let Some(since) = self.write_blocked {
             return (since + options.write_stall, Expired::Write);
         }
-        if !self.is_quiet() || self.waiting.is_some() {
-            // It is the disk's turn, and the disk says when it fails.
+        if !self.is_quiet() || self.waiting.is_some() || self.partial.is_waiting() {
+            // It is the disk's turn, and the disk says when it fails; or that of another client, who has a limit.
             return (Instant::now() + options.idle, Expired::Nothing);
         }
         if self.frames.has_partial() {
-            return (self.active + options.read_stall, Expired::Read);
+            let stalled = (self.active + options.read_stall, Expired::Read);
+            let late = (self.begun.unwrap_or(self.active) + options.request, Expired::Request);
+            return if late.0 < stalled.0 { late } else { stalled };
         }
         if self.has_buffers {
             return ((self.active + KEEP_BUFFERS).min(self.active + options.idle), Expired::Buffers);
@@ -337,6 +349,7 @@ impl Session {
             }
             Expired::Idle => Err(End::Dropped(format!("it was silent for {:?}", options.idle))),
             Expired::Read => Err(End::Dropped(format!("a request made no progress for {:?}", options.read_stall))),
+            Expired::Request => Err(End::Dropped(format!("a request was not complete after {:?}", options.request))),
             Expired::Write => Err(End::stalled(options.write_stall)),
         }
     }
@@ -358,5 +371,6 @@ enum Expired {
     Buffers,
     Idle,
     Read,
+    Request,
     Write,
 }
