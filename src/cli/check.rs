@@ -129,6 +129,10 @@ fn line(directory: &Path, segment: &SegmentCheck, is_last: bool) -> Option<Strin
     let problem = segment.problem.as_ref()?;
     let file = directory.join(format!("{:020}.log", segment.base_offset));
     let (byte, offset) = (segment.bytes, segment.end_offset);
-    let cut = if is_last { "; a broker that opens it cuts it off there" } else { "" };
+    let cut = if is_last && !problem.contains("good ones follow") {
+        "; a broker that opens it cuts it off there"
+    } else {
+        ""
+    };
     Some(format!("{}: byte {byte}, offset {offset}: {problem}{cut}", file.display()))
 }

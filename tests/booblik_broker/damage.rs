@@ -132,22 +132,61 @@ async fn a_torn_record_that_is_larger_than_a_read_is_cut_and_a_whole_one_kept() 
     assert_eq!(values(&made.open().await.unwrap()), [&b"one"[..], &large, b"two"]);
     let made = Made::new().segment(0, &whole[..2_000_000]);
     assert_eq!(values(&made.open().await.unwrap()), [b"one"]);
-    let mut damaged = whole.clone();
+    let mut damaged = stored(&[b"one", &large]);
     damaged[2_500_000] ^= 1;
     let made = Made::new().segment(0, &damaged);
     assert_eq!(values(&made.open().await.unwrap()), [b"one"]);
 }
 
+fn serve() -> BrokerOptions {
+    let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    BrokerOptions::default().topic("t", serve)
+}
+
 #[tokio::test]
-async fn a_flipped_bit_ends_the_log_before_its_record() {
+async fn a_flipped_bit_before_good_records_keeps_the_broker_from_opening_and_removes_nothing() {
     let whole = stored(&THREE);
     let second = stored(&THREE[..1]).len();
     for at in second..second + 11 {
         let mut damaged = whole.clone();
-        damaged[at] ^= 0x40;
+        damaged[at] ^= 0x80;
         let made = Made::new().segment(0, &damaged);
-        assert_eq!(values(&made.open().await.unwrap()), THREE[..1], "bit in byte {at}");
+        let error = made.open().await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        let told =
+            format!("segment 0 is damaged at byte {second}, record 1, and good records follow at byte {}", second + 11);
+        assert!(error.to_string().contains(&told), "{error}");
+        assert_eq!(made.bytes(0), damaged, "nothing was changed");
+        let problem = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap()[0].problem.clone().unwrap();
+        assert!(problem.ends_with(&format!("good ones follow at byte {}", second + 11)), "{problem}");
+
+        assert_eq!(values(&made.open_with(serve()).await.unwrap()), THREE[..1], "bit in byte {at}");
+        let kept = made.0.path().join(format!("t-0/{:020}.cut-at-{second}", 0));
+        assert_eq!(std::fs::read(kept).unwrap(), damaged[second..]);
+        assert_eq!(values(&made.open().await.unwrap()), THREE[..1]);
     }
+}
+
+#[tokio::test]
+async fn zeros_before_good_records_are_no_padding_however_many_they_are() {
+    for zeros in [1, 8, 70_000, 20_000_000] {
+        let bytes = [stored(&THREE), vec![0; zeros], stored(&THREE)].concat();
+        let made = Made::new().segment(0, &bytes);
+        let error = made.open().await.unwrap_err();
+        assert!(error.to_string().contains(&format!("follow at byte {}", stored(&THREE).len() + zeros)), "{error}");
+        let check = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap();
+        assert!(check[0].problem.is_some(), "{zeros}");
+    }
+}
+
+#[tokio::test]
+async fn a_last_record_that_is_damaged_is_kept_beside_the_log_that_ends_before_it() {
+    let mut damaged = stored(&THREE);
+    *damaged.last_mut().unwrap() ^= 1;
+    let made = Made::new().segment(0, &damaged);
+    assert_eq!(values(&made.open().await.unwrap()), THREE[..2]);
+    let cut = stored(&THREE[..2]).len();
+    assert_eq!(std::fs::read(made.0.path().join(format!("t-0/{:020}.cut-at-{cut}", 0))).unwrap(), damaged[cut..]);
 }
 
 #[tokio::test]
@@ -156,7 +195,7 @@ async fn what_was_cut_off_does_not_come_back_when_records_of_the_same_size_follo
     let mut damaged = whole;
     damaged[11 + 8] ^= 1;
     let made = Made::new().segment(0, &damaged);
-    made.append(BrokerOptions::default(), &[b"new"]).await;
+    made.append(serve(), &[b"new"]).await;
     assert_eq!(values(&made.open().await.unwrap()), [b"aaa", b"new"]);
 }
 
@@ -173,7 +212,10 @@ async fn records_that_are_missing_in_the_middle_keep_the_broker_from_opening() {
     let checks = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap();
     assert_eq!((checks[0].end_offset, checks[1].problem.as_deref()), (2, None));
     let problem = checks[0].problem.as_deref().unwrap();
-    assert_eq!(problem, "the checksum of record 2 does not match; records 2 to 2 are missing");
+    assert_eq!(
+        problem,
+        "the checksum of record 2 does not match, and no good one follows in the file; records 2 to 2 are missing"
+    );
 
     let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
     let partition = made.open_with(BrokerOptions::default().topic("t", serve)).await.unwrap();

@@ -200,7 +200,7 @@ fn check_names_file_and_byte_of_damage_and_changes_nothing() {
         (
             |files| OpenOptions::new().write(true).open(&files[0]).unwrap().write_all_at(b"X", 40).unwrap(),
             0,
-            "byte 24, offset 1: the checksum of record 1 does not match; records 1 to 1 are missing",
+            "byte 24, offset 1: the checksum of record 1 does not match, and no good one follows in the file; records 1 to 1 are missing",
         ),
         (|files| std::fs::remove_file(&files[1]).unwrap(), 0, "byte 48, offset 2: records 2 to 3 are missing"),
         (

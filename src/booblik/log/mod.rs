@@ -13,6 +13,7 @@
 //! | `index` | offset → position, sparse |
 //! | `segment` | one open file |
 //! | `recover` | a directory becomes a log; a torn tail is cut |
+//! | `tail` | what follows the last record of a file: padding, remains, or records behind damage |
 //! | `parallel` | several files at a time |
 //! | `partition` | the writing side: append, roll, take back, resume |
 //! | `view` | the reading side, shared by all readers |
@@ -35,6 +36,7 @@ mod recover;
 mod retain;
 mod scan;
 mod segment;
+mod tail;
 mod view;
 
 pub use check::{SegmentCheck, check};
