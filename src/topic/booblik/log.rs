@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::error::Result;
 use crate::message::Record;
 use crate::topic::begin::Bounds;
@@ -31,6 +33,9 @@ pub(super) trait Log: Send + Sync + 'static {
 
     /// What is said while a topic is missing.
     fn missing(&self, wanted: &Wanted) -> String;
+
+    /// Why the log cannot be reached, as long as it cannot; `None` where that cannot happen.
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>>;
 }
 
 /// Reads a partition in order.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Remote;
 use crate::booblik::client::{ClientError, Consumer, Start};
 use crate::booblik::wire::{Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
@@ -119,5 +121,9 @@ impl Log for Remote {
 
     fn missing(&self, wanted: &Wanted) -> String {
         Self::missing(self, &wanted.name)
+    }
+
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>> {
+        Some(self.client.away())
     }
 }
