@@ -41,7 +41,7 @@ pub(super) trait Log: Send + Sync + 'static {
 /// Reads a partition in order.
 pub(super) trait Reader: Send + 'static {
     /// Waits until there are records, adds at most `max` to `records` (at least one may be asked for), and returns the
-    /// bytes that they take in memory. Every checksum was compared.
+    /// bytes that they take in memory. Every checksum was compared. It may add none when it has waited for a while.
     ///
     /// Errors: `Kind::OutOfRange` when the log does not have the next record and what is behind it; retryable ones,
     /// after which the reader is as before; others.

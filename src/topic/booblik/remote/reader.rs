@@ -36,13 +36,12 @@ pub(in crate::topic::booblik) struct RemoteReader {
 }
 
 impl RemoteReader {
-    /// Fetches on, after waiting for something to fetch.
+    /// Fetches on, after waiting for something to fetch; none when there was none for a while.
     async fn fill(&mut self) -> Result<Fetched> {
         loop {
             match self.consumer.poll().await {
-                Ok(records) if records.is_empty() => {}
                 Ok(records) => {
-                    if std::mem::take(&mut self.is_large) {
+                    if !records.is_empty() && std::mem::take(&mut self.is_large) {
                         self.consumer.set_max_bytes(FETCH_BYTES)?;
                     }
                     return Ok(records.into_iter());
