@@ -258,13 +258,87 @@ async fn a_full_segment_is_settled_and_says_so() {
     assert_eq!(names.len(), 3);
 }
 
+async fn topics(made: &Made) -> Result<Vec<(String, usize)>, Error> {
+    let broker = Broker::open(made.0.path(), BrokerOptions::default()).await?;
+    let topics = broker.topics().into_iter().collect();
+    broker.close().await?;
+    Ok(topics)
+}
+
+fn partition(made: &Made, name: &str) {
+    let directory = made.0.path().join(name);
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join(format!("{:020}.log", 0)), stored(&THREE)).unwrap();
+}
+
 #[tokio::test]
-async fn a_topic_whose_directories_are_there_has_as_many_partitions() {
+async fn directories_with_segments_are_a_topic_and_others_are_none_whatever_they_are_named() {
     let made = Made::new().segment(0, &stored(&THREE));
-    std::fs::create_dir(made.0.path().join("t-2")).unwrap();
-    std::fs::create_dir(made.0.path().join("no topic-0")).unwrap();
+    partition(&made, "t-1");
+    for other in ["t-2147483647", "t-7", "backup-2026", "backup-20261130", "no topic-0", "empty-0"] {
+        std::fs::create_dir(made.0.path().join(other)).unwrap();
+    }
+    // Without a first partition it is a copy of something.
+    partition(&made, "copy-2026");
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join(format!("{:020}.log", 0)), stored(&THREE)).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), made.0.path().join("linked-0")).unwrap();
+    let before = std::fs::read_dir(made.0.path()).unwrap().count();
+    assert_eq!(topics(&made).await.unwrap(), [("linked".to_owned(), 1), ("t".to_owned(), 2)]);
+    let own_files = ["booblik.lock", "booblik.id", "booblik.topics"].len();
+    assert_eq!(std::fs::read_dir(made.0.path()).unwrap().count(), before + own_files, "nothing else was created");
+}
+
+#[tokio::test]
+async fn a_partition_that_was_there_does_not_come_back_empty_unless_that_is_asked_for() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    partition(&made, "t-1");
+    partition(&made, "t-2");
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+    for lost in [made.path(0), made.0.path().join("t-1")] {
+        let aside = made.0.path().join("aside");
+        std::fs::rename(&lost, &aside).unwrap();
+        let error = topics(&made).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.to_string().contains("the partition is lost"), "{error}");
+        assert!(!lost.exists());
+        std::fs::rename(&aside, &lost).unwrap();
+    }
+    std::fs::remove_dir_all(made.0.path().join("t-2")).unwrap();
+    assert_eq!(topics(&made).await.unwrap_err().kind(), Kind::Corrupt, "the last one is written down as well");
+    assert_eq!(values(&made.open_with(serve()).await.unwrap()), THREE);
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+}
+
+#[tokio::test]
+async fn a_topic_whose_directories_were_all_removed_is_gone() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    partition(&made, "other-0");
+    assert_eq!(topics(&made).await.unwrap().len(), 2);
+    std::fs::remove_dir_all(made.0.path().join("t-0")).unwrap();
+    assert_eq!(topics(&made).await.unwrap(), [("other".to_owned(), 1)]);
+    assert!(!made.0.path().join("t-0").exists());
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_topic_that_was_being_created_is_completed() {
+    let made = Made::new();
+    std::fs::write(made.0.path().join("booblik.topics"), "t 3\n").unwrap();
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+    assert_eq!(std::fs::read_to_string(made.0.path().join("booblik.topics")).unwrap(), "t 3 complete\n");
+}
+
+#[tokio::test]
+async fn a_topic_that_cannot_be_created_leaves_nothing_behind() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    // A partition cannot have its directory where a file is.
+    std::fs::write(made.0.path().join("new-5"), "").unwrap();
     let broker = Broker::open(made.0.path(), BrokerOptions::default()).await.unwrap();
-    assert_eq!(broker.topics().into_iter().collect::<Vec<_>>(), [("t".to_owned(), 3)]);
+    broker.ensure_topic("new", 7).await.unwrap_err();
+    broker.close().await.unwrap();
+    let left: Vec<_> = std::fs::read_dir(made.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "new-5" || !name.to_string_lossy().starts_with("new-")), "{left:?}");
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 1)]);
 }
 
 proptest! {

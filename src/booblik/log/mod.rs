@@ -49,5 +49,6 @@ pub(crate) use durable::Durable;
 pub(crate) use parallel::each;
 pub(crate) use partition::PartitionLog;
 pub(crate) use record::encode;
+pub(crate) use recover::has_segments;
 pub(crate) use retain::Retention;
 pub(crate) use view::{Found, Slice, View};

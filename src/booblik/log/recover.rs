@@ -38,6 +38,16 @@ impl PartitionLog {
     }
 }
 
+/// Whether there is a segment in `directory`.
+pub(crate) fn has_segments(directory: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        if segment_of(&entry?.file_name().to_string_lossy()) != Name::Other {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The first offsets of the segments in a directory, ascending.
 pub(super) struct Files(pub(super) Vec<i64>);
 

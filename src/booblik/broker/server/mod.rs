@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, Kind, Result};
 
+use super::descriptors::room_for_connections;
 use super::handle::Broker;
 use counts::Counts;
 
@@ -91,8 +92,16 @@ impl Broker {
     /// # Errors
     ///
     /// `Kind::Config` for options that cannot work; `Kind::Io` when the listener is broken.
-    pub fn serve(&self, listener: TcpListener, options: ServerOptions) -> Result<Server> {
+    pub fn serve(&self, listener: TcpListener, mut options: ServerOptions) -> Result<Server> {
         options.check()?;
+        let segments = self.metrics().iter().map(|partition| partition.segments).sum();
+        if let Some(room) = room_for_connections(segments).filter(|room| *room < options.max_connections) {
+            let wanted = options.max_connections;
+            tracing::warn!(
+                "{room} connections at a time, not {wanted}: the limit of open files leaves no more (`ulimit -n`)"
+            );
+            options.max_connections = room;
+        }
         let local_addr = listener.local_addr()?;
         if local_addr.ip().is_unspecified() {
             tracing::warn!("booblik listens on {local_addr}: all interfaces, for everyone who can reach this machine");
