@@ -14,7 +14,7 @@ use slipstream::{Error, Kind};
 use tempfile::TempDir;
 
 use super::peer::{Ask, Peer};
-use super::support::small_segments;
+use super::support::{small_segments, until};
 
 /// A directory with one partition, `t-0`, written by hand.
 struct Made(TempDir);
@@ -401,4 +401,32 @@ async fn a_fetch_where_records_are_missing_is_told_where_they_begin_again() {
         Ending::Cut { record_bytes: 0 }
     );
     assert_eq!(peer.fetch("t", 0, Ask::at(5)).await, Err(ErrorCode::OffsetOutOfRange));
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_removed_stays_with_all_that_follow_and_is_tried_again() {
+    let topic = TopicOptions { segment_bytes: 1024, retention_bytes: Some(1), ..TopicOptions::default() };
+    let options = BrokerOptions {
+        default: topic,
+        retention_check: std::time::Duration::from_millis(20),
+        ..BrokerOptions::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let broker = Broker::open(directory.path(), options).await.unwrap();
+    broker.ensure_topic("t", 2).await.unwrap();
+    let [first, second] = [0, 1].map(|number| broker.partition("t", number).unwrap());
+    // A directory cannot be removed as a file is.
+    let (path, aside) = (directory.path().join(format!("t-0/{:020}.log", 0)), directory.path().join("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    for partition in [&first, &second] {
+        partition.append(vec![[1; 200]; 20], Acks::Forced).await.unwrap();
+    }
+    until(|| second.log_start() > 0).await;
+    second.append(vec![[1; 200]; 20], Acks::Forced).await.unwrap();
+    until(|| second.log_start() > 20).await;
+    assert_eq!(first.log_start(), 0);
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    until(|| first.log_start() > 0).await;
 }

@@ -212,14 +212,19 @@ impl PartitionLog {
         if count == 0 {
             return 0;
         }
-        // First out of sight, then out of the directory: whoever found it before has the file open.
-        self.view.change(|segments| drop(segments.drain(..count)));
+        // What cannot be removed stays, with all that follows it: there must be no gap when the log is opened again.
+        let mut removed = 0;
         for segment in segments.iter().take(count) {
             if let Err(error) = segment.unlink() {
-                tracing::warn!(%error, "{}: segment {} cannot be removed", self.directory.display(), segment.base());
+                let place = self.directory.display();
+                tracing::warn!(%error, "{place}: segment {} cannot be removed; it is tried again", segment.base());
+                break;
             }
+            removed += 1;
         }
+        // Whoever found one of them before has its file open.
+        self.view.change(|segments| drop(segments.drain(..removed)));
         self.durable.directory_changed();
-        count
+        removed
     }
 }
