@@ -75,7 +75,12 @@ fn admit(stream: TcpStream, shared: &Arc<Shared>, tasks: &TaskTracker, peer: Soc
         let _open = Gauge::raised(&counts.connections);
         match Session::new(stream, shared).run().await {
             End::Clean => tracing::debug!("{peer} has left"),
-            End::Stopped => tracing::debug!("{peer} is closed: the server stops"),
+            End::Stopped(0) => tracing::debug!("{peer} is closed: the server stops"),
+            End::Stopped(late) => {
+                tracing::warn!(
+                    "{peer} is closed: {late} bytes of its requests came after the stop and are not answered"
+                );
+            }
             End::Dropped(reason) => {
                 count(&counts.dropped);
                 tracing::info!("{peer} is dropped: {reason}");

@@ -107,8 +107,8 @@ impl Session {
             if let Err(end) = self.read() {
                 return end;
             }
-            if self.take_closed().is_some() {
-                return End::dropped("it left while a fetch waited");
+            if let Some(end) = self.take_closed() {
+                return end;
             }
         }
     }

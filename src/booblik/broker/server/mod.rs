@@ -139,7 +139,8 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
-            tracing::warn!("{} connections did not end in time", self.metrics().connections);
+            let open = self.metrics().connections;
+            tracing::warn!("{open} connections did not take their answers in time, or went on sending: they are cut");
         }
     }
 }

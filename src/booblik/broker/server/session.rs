@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::booblik::wire::{Call, ErrorCode, Frames, Refusal, Request, WireError, decode_request};
 
@@ -19,13 +19,19 @@ use super::socket::Socket;
 /// How long a connection keeps its buffers when nothing happens.
 const KEEP_BUFFERS: Duration = Duration::from_secs(1);
 
+/// Answers that a client has not taken before nothing more is read from it; less than one read brings in requests.
+const MAX_UNREAD_BYTES: usize = 64 << 10;
+
+/// How long a client that was told of the end may be silent before it is left.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// How a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// The client left between two requests.
     Clean,
-    /// The server stops.
-    Stopped,
+    /// The server stops. So many bytes of requests came too late.
+    Stopped(u64),
     /// Anything else, and why.
     Dropped(String),
 }
@@ -103,6 +109,40 @@ impl Session {
 
     /// Serves the connection until it ends.
     pub(super) async fn run(mut self) -> End {
+        match self.serve().await {
+            End::Stopped(_) => self.linger().await,
+            end => end,
+        }
+    }
+
+    /// Says that nothing more comes and takes in what the client still sends. A socket that is closed with something
+    /// unread in it, or is sent something afterwards, throws away the answers that the client has not taken yet.
+    async fn linger(self) -> End {
+        let mut late = self.frames.buffered_bytes() as u64;
+        let quiet = LINGER.saturating_sub(self.active.elapsed());
+        let socket = &self.socket;
+        if socket.finish().is_err() {
+            return End::Stopped(late);
+        }
+        let mut sink = BytesMut::with_capacity(FREE_BYTES);
+        // Without end only for a client that sends without end: the server waits for its drain time.
+        let mut wait = quiet;
+        while let Ok(Ok(())) = timeout(wait, socket.stream.readable()).await {
+            sink.clear();
+            match socket.stream.try_read_buf(&mut sink) {
+                Ok(0) => break,
+                Ok(read) => (late, wait) = (late + read as u64, LINGER),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+            if self.active.elapsed() > self.shared.options.drain.max(LINGER) {
+                break;
+            }
+        }
+        End::Stopped(late)
+    }
+
+    async fn serve(&mut self) -> End {
         loop {
             self.take_requests();
             if let Err(end) = self.write_answers() {
@@ -143,7 +183,7 @@ impl Session {
             return None;
         }
         if self.stopping {
-            return Some(End::Stopped);
+            return Some(End::Stopped(0));
         }
         self.closed.take()
     }
@@ -288,7 +328,7 @@ impl Session {
 
     /// Whether another request may be taken.
     fn has_window(&self) -> bool {
-        self.answers.len() < self.shared.options.max_pipelined
+        self.answers.len() < self.shared.options.max_pipelined && self.out.len() < MAX_UNREAD_BYTES
     }
 
     fn room(&self) -> impl Future<Output = ()> + use<> {
