@@ -39,7 +39,7 @@ pub(super) fn read(directory: &Path) -> Result<BTreeMap<String, Known>> {
         is_there
     });
     for (topic, numbers) in found {
-        let missing = (0..).find(|number| !numbers.contains(number)).unwrap_or_default();
+        let missing = (0..MAX_PARTITIONS).find(|number| !numbers.contains(number)).unwrap_or(MAX_PARTITIONS);
         let listed = topics.get(&topic).copied();
         let (last, place) = (numbers.last().copied().unwrap_or_default(), directory.display());
         match listed {

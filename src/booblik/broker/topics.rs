@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use crate::booblik::log::{OnDamage, PartitionLog, each, has_segments};
+use crate::booblik::log::{LogOptions, OnDamage, PartitionLog, each, has_segments};
 use crate::booblik::wire::is_topic_name;
 use crate::error::{Error, Kind, Result};
 
@@ -120,14 +120,7 @@ impl Topics {
         let open = |at: usize| {
             let number = i32::try_from(at).unwrap_or(i32::MAX);
             let directory = catalog::path_of(&self.directory, topic, number);
-            if known.is_complete {
-                expect_segments(&directory, log.on_damage)?;
-            }
-            let log = PartitionLog::open(&directory, log.clone()).map_err(descriptors::explained)?;
-            if !known.is_complete {
-                // From now on it counts as lost when it is not there.
-                File::open(&directory).and_then(|directory| directory.sync_all()).map_err(Error::from)?;
-            }
+            let log = open_log(&directory, known, &log).map_err(descriptors::explained)?;
             Ok(Partition(Arc::new(Writer::new(Arc::clone(&name), number, log, &self.options, &self.pool))))
         };
         each(usize::try_from(known.count).unwrap_or(0), open).into_iter().collect()
@@ -141,6 +134,17 @@ impl Topics {
         *served = Arc::new(changed);
         partitions
     }
+}
+
+fn open_log(directory: &Path, known: Known, options: &LogOptions) -> Result<PartitionLog> {
+    if known.is_complete {
+        expect_segments(directory, options.on_damage)?;
+        return PartitionLog::open(directory, options.clone());
+    }
+    let log = PartitionLog::open(directory, options.clone())?;
+    // From now on it counts as lost when it is not there.
+    File::open(directory).and_then(|opened| opened.sync_all()).map_err(|error| store::at(directory, error))?;
+    Ok(log)
 }
 
 /// A partition that was there and is not any more does not come back empty as if nothing were.

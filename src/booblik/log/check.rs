@@ -1,11 +1,12 @@
 //! Looking at a partition's directory without changing it.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::name::segment_path;
 use super::parallel::each;
@@ -63,7 +64,12 @@ pub fn check(directory: &Path) -> Result<Vec<SegmentCheck>> {
 }
 
 fn check_segment(directory: &Path, base: i64) -> Result<SegmentCheck> {
-    let file = File::open(segment_path(directory, base))?;
+    let path = segment_path(directory, base);
+    try_check(&path, base).map_err(|error| Error::from(error).at(path.display().to_string()))
+}
+
+fn try_check(path: &Path, base: i64) -> io::Result<SegmentCheck> {
+    let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
     let scanned = scan(&file, file_bytes, u64::MAX)?;
     let end_offset = base.saturating_add_unsigned(scanned.records);

@@ -189,7 +189,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Finds out, after a failure, whether `bytes` more could be written, by writing zeros and cutting them off.
+    /// Finds out, after a failure, whether `bytes` more could be written, by creating a file, and by writing
+    /// zeros and cutting them off.
     ///
     /// # Errors
     ///
@@ -198,6 +199,9 @@ impl PartitionLog {
         if !self.take_back() {
             return Err(io::Error::other("the remains of a failed write are still there").into());
         }
+        // The next segment has to be created, too.
+        let file = self.directory.join("probe");
+        std::fs::File::create(&file).and_then(|_| std::fs::remove_file(&file))?;
         let zeros = vec![0; bytes.clamp(4 << 10, PROBE_BYTES)];
         let written = self.active.write_at(&zeros, self.position);
         self.take_back();

@@ -97,11 +97,15 @@ struct LoadedSegment {
 }
 
 impl LoadedSegment {
-    fn load(directory: &Path, base: i64, options: &LogOptions) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(segment_path(directory, base))?;
-        let file_bytes = file.metadata()?.len();
-        let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
-        Ok(Self { base, file, file_bytes, scanned })
+    fn load(directory: &Path, base: i64, options: &LogOptions) -> Result<Self> {
+        let path = segment_path(directory, base);
+        let load = || {
+            let file = OpenOptions::new().read(true).write(true).open(&path)?;
+            let file_bytes = file.metadata()?.len();
+            let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
+            Ok(Self { base, file, file_bytes, scanned })
+        };
+        load().map_err(|error: io::Error| Error::from(error).at(path.display().to_string()))
     }
 
     fn end(&self) -> i64 {

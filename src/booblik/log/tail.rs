@@ -112,8 +112,7 @@ fn data_from(file: &File, position: u64, file_bytes: u64) -> io::Result<Option<u
     match seek(file, SeekFrom::Data(position)) {
         // The first bytes of a length are often zeros.
         Ok(data) if data < file_bytes => Ok(Some(data.saturating_sub(HEADER_BYTES as u64).max(position))),
-        Ok(_) => Ok(None),
-        Err(rustix::io::Errno::NXIO) => Ok(None),
+        Ok(_) | Err(rustix::io::Errno::NXIO) => Ok(None),
         // Not every file system knows.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(position)),
         Err(error) => Err(error.into()),
