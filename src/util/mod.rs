@@ -2,6 +2,10 @@
 
 mod nearest;
 mod panics;
+#[cfg(feature = "booblik")]
+mod replace;
 
 pub(crate) use nearest::nearest;
 pub(crate) use panics::panic_message;
+#[cfg(feature = "booblik")]
+pub(crate) use replace::replace_file;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::booblik::wire::MAX_RECORD_BYTES;
 use crate::error::{Error, Kind};
 use crate::util::panic_message;
 
@@ -72,6 +71,7 @@ impl std::error::Error for AppendError {}
 impl From<AppendError> for Error {
     fn from(error: AppendError) -> Self {
         let (kind, retryable) = match &error {
+            // Nothing of the kind of `Full` ends a call that can wait: there it is the time that was too short.
             AppendError::Full => (Kind::Timeout, true),
             AppendError::Empty => (Kind::Encode, false),
             AppendError::TooLarge { .. } => (Kind::TooLarge, false),
@@ -183,9 +183,4 @@ impl fmt::Debug for Done {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Done")
     }
-}
-
-/// The largest payload that a partition accepts, given what its segments hold.
-pub(super) fn max_payload(segment_payload_bytes: usize) -> usize {
-    segment_payload_bytes.min(MAX_RECORD_BYTES)
 }

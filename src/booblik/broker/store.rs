@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, Kind, Result};
+use crate::util::replace_file;
 
 const LOCK: &str = "booblik.lock";
 const ID: &str = "booblik.id";
@@ -140,13 +141,5 @@ pub(super) fn read(path: &Path) -> Result<Option<String>> {
 /// Replaces a file as a whole: after a crash it is the old one or the new one.
 pub(super) fn replace(directory: &Path, name: &str, text: &str) -> Result<()> {
     let path = directory.join(name);
-    let fresh = directory.join(format!("{name}.new"));
-    let replace = || {
-        let mut file = File::create(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, &path)?;
-        File::open(directory)?.sync_all()
-    };
-    replace().map_err(|error| at(&path, error))
+    replace_file(&path, text.as_bytes()).map_err(|error| at(&path, error))
 }

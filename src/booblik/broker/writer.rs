@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use crate::booblik::log::{Durable, PartitionLog, View};
-use crate::booblik::wire::Acks;
+use crate::booblik::wire::{Acks, MAX_RECORD_BYTES};
 use crate::error::Result;
 use crate::util::panic_message;
 
@@ -53,7 +53,7 @@ pub(super) struct Counts {
 impl Writer {
     pub(super) fn new(topic: Arc<str>, number: i32, log: PartitionLog, options: &BrokerOptions, pool: &Pool) -> Self {
         let own = options.for_topic(&topic).clone();
-        let max_payload_bytes = super::done::max_payload(own.log().max_record_bytes());
+        let max_payload_bytes = own.log().max_record_bytes().min(MAX_RECORD_BYTES);
         let limits =
             Limits { bytes: options.queue_bytes, records: options.queue_records, record_bytes: max_payload_bytes };
         Self {

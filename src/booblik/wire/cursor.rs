@@ -45,10 +45,6 @@ impl<'a> Cursor<'a> {
         self.array().map(i16::from_be_bytes)
     }
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_be_bytes)
-    }
-
     pub(super) fn i32(&mut self) -> Option<i32> {
         self.array().map(i32::from_be_bytes)
     }

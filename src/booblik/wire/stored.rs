@@ -4,7 +4,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::batch::Payloads;
 use super::cursor::Cursor;
-use super::encode::put_size;
+use super::front::{Front, front, stored_header};
 use super::gap::gap_end;
 use super::{MAX_RECORD_BYTES, RECORD_HEADER_BYTES, WireError, crc32c};
 
@@ -198,18 +198,20 @@ fn scan(payload: &[u8]) -> (usize, usize, Ending) {
 }
 
 fn step(cursor: &mut Cursor<'_>) -> Result<(), Ending> {
-    if cursor.remaining() == 0 {
+    let rest = cursor.rest();
+    if rest.is_empty() {
         return Err(Ending::Whole);
     }
-    let (Some(size), Some(stored)) = (cursor.i32(), cursor.u32()) else {
+    if rest.len() < RECORD_HEADER_BYTES {
         return Err(Ending::Cut { record_bytes: 0 });
-    };
+    }
+    let size = rest.first_chunk().map_or(0, |size| i32::from_be_bytes(*size));
     let record_bytes = u32::try_from(size).unwrap_or(0);
     if record_bytes == 0 || record_bytes as usize > MAX_RECORD_BYTES {
         return Err(Ending::Damaged(Damage::Size(size)));
     }
     // The length before the checksum: a cut tail is no damage.
-    let payload = cursor.take(record_bytes as usize).ok_or(Ending::Cut { record_bytes })?;
+    let Front::Whole { payload, crc: stored } = front(rest) else { return Err(Ending::Cut { record_bytes }) };
     let computed = crc32c(payload);
     if let Some(next) = gap_end(payload, stored, computed) {
         return Err(Ending::Damaged(Damage::Gap { next }));
@@ -217,6 +219,7 @@ fn step(cursor: &mut Cursor<'_>) -> Result<(), Ending> {
     if computed != stored {
         return Err(Ending::Damaged(Damage::Checksum { stored, computed }));
     }
+    cursor.take(RECORD_HEADER_BYTES + payload.len());
     Ok(())
 }
 
@@ -230,7 +233,6 @@ fn step(cursor: &mut Cursor<'_>) -> Result<(), Ending> {
 /// assert_eq!(out[..8], [0, 0, 0, 9, 0xe3, 0x06, 0x92, 0x83]);
 /// ```
 pub fn encode_stored(out: &mut BytesMut, payload: &[u8]) {
-    put_size(out, payload.len());
-    out.put_u32(crc32c(payload));
+    out.put_slice(&stored_header(payload));
     out.put_slice(payload);
 }

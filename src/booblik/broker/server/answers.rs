@@ -126,6 +126,7 @@ pub(super) fn code_of(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::TooLarge { .. } => ErrorCode::RecordTooLarge,
         AppendError::Empty => ErrorCode::CorruptRequest,
+        // The protocol has one code for what may succeed later. `Full` is waited for and does not come here.
         AppendError::Full | AppendError::Unavailable { .. } | AppendError::Closed => ErrorCode::PartitionUnavailable,
     }
 }
