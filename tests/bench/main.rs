@@ -6,10 +6,13 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 #![expect(clippy::indexing_slicing, reason = "indices below the length of what they index")]
 
+mod booblik;
 mod cache;
 mod embedded;
 mod hello;
 mod kafka;
+mod payments;
+mod produce;
 mod proxy;
 mod report;
 mod scale;
@@ -30,10 +33,18 @@ const BENCHES: &[Bench] = &[
     ("scale-2", scale::scale),
     ("kafka-pass", kafka::pass),
     ("embedded-pass", embedded::pass),
+    ("booblik-produce", produce::produce),
+    ("booblik-fetch", booblik::fetch),
+    ("booblik-recovery", || booblik::recovery("booblik-recovery", booblik::SEVERAL)),
+    ("booblik-recovery-1", || booblik::recovery("booblik-recovery-1", booblik::ONE)),
+    ("booblik-idle", booblik::idle),
     ("stalled-sink", stalled::stalled),
 ];
 
 fn main() {
+    if let Some(load) = produce::load_wanted() {
+        return produce::generate(&load);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut rows = Vec::new();
     for (name, bench) in BENCHES {
