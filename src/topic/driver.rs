@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
+use futures::stream::BoxStream;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conf::TopicSettings;
@@ -267,6 +268,12 @@ pub(crate) trait Writer: Send + Sync + 'static {
     /// Waits until everything written is acknowledged, for at most `limit`; then gives up the rest (their
     /// acknowledgements fail) and says how many records that were.
     fn flush(&self, limit: Duration) -> BoxFuture<'static, Result<()>>;
+
+    /// What keeps records that were taken from being written, whenever that changes; `None` when all is well again. Ends
+    /// with the writer. Not for backends whose reading connection says it.
+    fn troubles(&self) -> Option<BoxStream<'static, Option<String>>> {
+        None
+    }
 
     /// Makes sure that the topic exists or can be written soon: creates it when `partitions` is given and it is missing.
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>>;
