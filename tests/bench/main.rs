@@ -7,6 +7,7 @@
 #![expect(clippy::indexing_slicing, reason = "indices below the length of what they index")]
 
 mod cache;
+mod counting;
 mod embedded;
 mod hello;
 mod kafka;
@@ -18,6 +19,7 @@ mod stalled;
 use report::Row;
 
 type Bench = (&'static str, fn() -> Row);
+type Floor = (&'static str, fn() -> f64);
 
 const BENCHES: &[Bench] = &[
     ("hello", hello::hello),
@@ -33,6 +35,9 @@ const BENCHES: &[Bench] = &[
     ("stalled-sink", stalled::stalled),
 ];
 
+/// Floors that can be had alone, by name only: nothing of ours runs, and nothing is written.
+const FLOORS: &[Floor] = &[("count-floor", counting::floor_alone), ("count-cold-floor", counting::cold_floor_alone)];
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut rows = Vec::new();
@@ -41,6 +46,11 @@ fn main() {
             let row = bench();
             println!("{row}");
             rows.push(row);
+        }
+    }
+    for (name, floor) in FLOORS {
+        if wanted.iter().any(|wanted| wanted == name) {
+            println!("{name:<16} floor {:>14.1} /s", floor());
         }
     }
     println!("\n{}", report::table(&rows));
