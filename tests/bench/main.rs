@@ -8,6 +8,7 @@
 
 mod booblik;
 mod cache;
+mod counting;
 mod embedded;
 mod hello;
 mod kafka;
@@ -21,6 +22,7 @@ mod stalled;
 use report::Row;
 
 type Bench = (&'static str, fn() -> Row);
+type Floor = (&'static str, fn() -> f64);
 
 const BENCHES: &[Bench] = &[
     ("hello", hello::hello),
@@ -41,6 +43,9 @@ const BENCHES: &[Bench] = &[
     ("stalled-sink", stalled::stalled),
 ];
 
+/// Floors that can be had alone, by name only: nothing of ours runs, and nothing is written.
+const FLOORS: &[Floor] = &[("count-floor", counting::floor_alone), ("count-cold-floor", counting::cold_floor_alone)];
+
 fn main() {
     if let Some(load) = produce::load_wanted() {
         return produce::generate(&load);
@@ -52,6 +57,11 @@ fn main() {
             let row = bench();
             println!("{row}");
             rows.push(row);
+        }
+    }
+    for (name, floor) in FLOORS {
+        if wanted.iter().any(|wanted| wanted == name) {
+            println!("{name:<16} floor {:>14.1} /s", floor());
         }
     }
     println!("\n{}", report::table(&rows));
