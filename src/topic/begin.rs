@@ -1,6 +1,7 @@
 //! Where reading of a partition begins: pure decisions.
 
-use super::driver::{OutOfRange, Start, Wanted};
+use super::driver::{Folded, OutOfRange, Start, Wanted};
+use crate::flow::fold::LogEnds;
 
 /// The ends of a partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub(crate) enum Begin {
 /// written since.
 pub(crate) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_new: bool) -> Begin {
     match position {
+        // Where tables begin is decided at each assignment; later they may miss nothing.
+        Some(position) if wanted.folded.is_some() => Begin::Refused { position },
         Some(position) if (bounds.low..=bounds.high).contains(&position) => Begin::Position(position),
         Some(position) => match wanted.out_of_range {
             OutOfRange::Stop => Begin::Refused { position },
@@ -40,6 +43,12 @@ pub(crate) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_n
             Start::Latest => bounds.high,
         }),
     }
+}
+
+/// Where a partition begins whose records are folded into tables, at an assignment; `None` for any other.
+pub(crate) fn begin_folded(wanted: &Wanted, partition: i32, position: Option<i64>, bounds: Bounds) -> Option<i64> {
+    let Folded(fold) = wanted.folded.as_ref()?;
+    Some(fold.from(partition, position, LogEnds { low: bounds.low, high: bounds.high }))
 }
 
 /// What is wrong with a position, in numbers.
@@ -62,7 +71,7 @@ mod tests {
     const LOG: Bounds = Bounds { low: 10, high: 20 };
 
     fn wanted(start: Start, out_of_range: OutOfRange) -> Wanted {
-        Wanted { name: Arc::from("t"), start, out_of_range, partitions: None }
+        Wanted { name: Arc::from("t"), start, out_of_range, partitions: None, folded: None }
     }
 
     #[test]

@@ -1,0 +1,97 @@
+//! A broker in memory that outlives its apps, and apps that count.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipstream::prelude::*;
+use slipstream::testing::until;
+use slipstream::topic::{Memory, MemoryLimits};
+use slipstream::{RunHandle, Signals};
+
+pub fn unique(name: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A broker and a topic on it.
+pub struct World {
+    pub memory: Memory,
+    pub input: Topic<u64>,
+    conf: Conf,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with_partitions(2)
+    }
+
+    pub fn with_partitions(partitions: u32) -> Self {
+        let name = unique("tables");
+        let memory = Memory::named_with(&name, MemoryLimits::default().partitions(partitions)).unwrap();
+        let conf = Conf::isolated()
+            .with("broker", format!("memory:{name}"))
+            .with("app.id", "counter")
+            .with("commit.interval", "20ms")
+            .with("table.generation.time", "10ms");
+        Self { memory, input: Topic::named("input").partitions(partitions), conf }
+    }
+
+    pub fn conf(&self) -> Conf {
+        self.conf.clone()
+    }
+
+    /// Writes records outside of the app that counts; `key` is the key.
+    pub async fn feed(&self, records: impl IntoIterator<Item = (String, u64)>) {
+        let records: Vec<_> = records.into_iter().collect();
+        let topic = Topic::<u64>::named("input");
+        App::new()
+            .handle(stream::iter(records), |record: (String, u64)| record, topic)
+            .conf(self.conf().with("app.id", "feeder"))
+            .signals(Signals::Ignore)
+            .run()
+            .await
+            .unwrap();
+    }
+
+    /// Where the log of each partition ends.
+    pub async fn ends(&self) -> Vec<(i64, i64)> {
+        let name = format!("memory:{}", self.memory.name().unwrap());
+        let settings: &'static [(&str, &str)] = Box::leak(Box::new([("broker", &*Box::leak(name.into_boxed_str()))]));
+        let topic = Topic::<u64>::named("input").conf(settings);
+        let described = topic.admin().unwrap().describe().await.unwrap().unwrap();
+        topic.close().await.unwrap();
+        described.partitions
+    }
+}
+
+pub fn count(message: Message<u64>, counts: &mut Rows<String, u64>) -> Result<()> {
+    counts.update(message.key()?, |n| n.unwrap_or(0) + 1)
+}
+
+/// Runs `app` until `done`, and ends it.
+pub async fn run_until(app: App, done: impl FnMut() -> bool) -> Result<()> {
+    let run = app.signals(Signals::Ignore).run();
+    let handle = run.handle();
+    let task = tokio::spawn(run.into_future());
+    until_or_ended(&handle, done).await;
+    handle.trigger();
+    task.await.unwrap()
+}
+
+/// Waits for `done`, or for the end of a run that fails.
+pub async fn until_or_ended(handle: &RunHandle, mut done: impl FnMut() -> bool) {
+    until(|| done() || handle.health().state == slipstream::app::State::Stopped).await;
+}
+
+pub fn rows<K: slipstream::keys::Key + Ord, V>(table: &Table<K, V>) -> BTreeMap<K, V> {
+    table.items().iter().collect::<Result<_>>().unwrap()
+}
+
+/// Whether the table has as many records as were written.
+pub fn has<K: slipstream::keys::Key, V>(table: &Table<K, V>, records: i64) -> bool {
+    table.stats().is_ok_and(|stats| stats.stored() == records)
+}
+
+pub fn keyed(keys: &[&str]) -> Vec<(String, u64)> {
+    keys.iter().map(|key| ((*key).to_owned(), 1)).collect()
+}
