@@ -123,10 +123,10 @@ pub(crate) trait SourceFold: Send + Sync {
 pub(crate) trait LaneFold: Send {
     fn tables(&self) -> LaneTables;
 
-    /// Looks at the next record. False: it is known and nobody is to get it.
+    /// Looks at the next record.
     ///
     /// Errors: it is not the record that was read there before.
-    fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<bool>;
+    fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<Admitted>;
 
     /// A unit has ended with all its handlers: its writes belong to the open generation. `end` is the number of the next
     /// one.
@@ -150,6 +150,17 @@ pub(crate) trait LaneFold: Send {
 
     /// Units that are done, and those that are not stored.
     fn progress(&self) -> (u64, u64);
+}
+
+/// What becomes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// It goes to the handlers.
+    Taken,
+    /// It is known, and nobody is to get it.
+    Known,
+    /// The log is another one: the rows are to be built anew, from its beginning.
+    StartOver,
 }
 
 /// What is known of a partition's past: who is not called again, and whose outputs do not go out again.

@@ -180,7 +180,12 @@ impl Session {
                     draining = true;
                     self.lanes.values().for_each(|lane| lane.control.stop.cancel());
                 }
-                () = lane_over.notified(), if !draining => draining = self.end_topics(),
+                () = lane_over.notified(), if !draining => {
+                    if let Err(error) = self.start_over().await {
+                        self.env.fail(error);
+                    }
+                    draining = self.end_topics();
+                }
                 () = all_ended(self.lanes.values()), if draining => break,
                 event = events.recv() => match event {
                     Some(event) => if let Err(error) = self.on_event(event, draining).await {
@@ -261,12 +266,18 @@ impl Session {
             let message = "the group has no position, and `auto.offset.reset` is `error`";
             return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
         }
-        let fold = match self.makers.get(&topic).and_then(|maker| maker.fold()) {
-            Some(fold) => Some(tables::begin(&*self.backend, fold, &assignment).await?),
+        self.begin_lane(&assignment).await?;
+        tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
+        Ok(())
+    }
+
+    /// Starts a lane, with the rows of its tables.
+    async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
+        let fold = match self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) {
+            Some(fold) => Some(tables::begin(&*self.backend, fold, assignment).await?),
             None => None,
         };
-        self.start_lane(&assignment, fold);
-        tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
+        self.start_lane(assignment, fold);
         Ok(())
     }
 
@@ -283,7 +294,7 @@ impl Session {
             lane.await;
             source.remove_lane(&stats);
             end.send_replace(true);
-            if own.is_over() {
+            if own.is_over() || own.starts_over() {
                 over.notify_one();
             }
         });
@@ -291,6 +302,20 @@ impl Session {
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
+    }
+
+    /// Begins partitions anew whose log is another one than the one that their tables know: nothing of what the group has
+    /// committed is about this one.
+    async fn start_over(&mut self) -> Result<()> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
+        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lanes.remove(&(Arc::clone(&topic), partition));
+            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
+            let mut assignment = self.driver.seek(topic, partition, low).await?;
+            assignment.committed = None;
+            self.begin_lane(&assignment).await?;
+        }
+        Ok(())
     }
 
     /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the

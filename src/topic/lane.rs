@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{Assignment, Feed};
 use crate::error::{Error, Kind, Result};
-use crate::flow::fold::LaneFold;
+use crate::flow::fold::{Admitted, LaneFold};
 use crate::flow::{Budget, Env, Gate, LaneStats, SourceStats, Stage, UnitCx};
 use crate::message::Record;
 use crate::source::Turn;
@@ -27,17 +27,25 @@ pub(crate) struct LaneControl {
     pub stats: Arc<LaneStats>,
     /// The handlers take no more messages.
     over: AtomicBool,
+    /// The partition is to be begun anew, from the beginning of its log.
+    starts_over: AtomicBool,
 }
 
 impl LaneControl {
     pub(crate) fn new(stats: Arc<LaneStats>) -> Arc<Self> {
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        Arc::new(Self { stop, kill, stats, over: AtomicBool::new(false) })
+        let (over, starts_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { stop, kill, stats, over, starts_over })
     }
 
     /// Whether the lane ended because its handlers take no more messages.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether the lane ended because its log is another one than its tables know.
+    pub(crate) fn starts_over(&self) -> bool {
+        self.starts_over.load(Ordering::Acquire)
     }
 
     /// Makes the lane look at what is done, so that its position is fresh.
@@ -308,10 +316,14 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         if record.offset < self.position_of_next() {
             return Poll::Ready(Ok(())); // delivered twice by the client
         }
-        if let Some(fold) = &mut self.fold
-            && !fold.admit(&record, &mut self.unit)?
-        {
-            return Poll::Ready(Ok(()));
+        match self.fold.as_mut().map(|fold| fold.admit(&record, &mut self.unit)).transpose()? {
+            None | Some(Admitted::Taken) => {}
+            Some(Admitted::Known) => return Poll::Ready(Ok(())),
+            Some(Admitted::StartOver) => {
+                self.control.starts_over.store(true, Ordering::Release);
+                self.control.kill.cancel();
+                return Poll::Pending;
+            }
         }
         let bytes = record.size_bytes();
         if self.poll_bytes(bytes, cx).is_pending() {

@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod folding;
+mod refusals;
 mod support;

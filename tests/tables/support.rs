@@ -1,6 +1,7 @@
 //! A broker in memory that outlives its apps, and apps that count.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipstream::prelude::*;
@@ -12,6 +13,9 @@ pub fn unique(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
+
+/// Small enough to be filled.
+const TOPIC_BYTES: usize = 4096;
 
 /// A broker and a topic on it.
 pub struct World {
@@ -27,7 +31,8 @@ impl World {
 
     pub fn with_partitions(partitions: u32) -> Self {
         let name = unique("tables");
-        let memory = Memory::named_with(&name, MemoryLimits::default().partitions(partitions)).unwrap();
+        let memory =
+            Memory::named_with(&name, MemoryLimits::default().partitions(partitions).topic_bytes(TOPIC_BYTES)).unwrap();
         let conf = Conf::isolated()
             .with("broker", format!("memory:{name}"))
             .with("app.id", "counter")
@@ -53,14 +58,52 @@ impl World {
             .unwrap();
     }
 
-    /// Where the log of each partition ends.
+    /// Deletes the topic and makes it anew, empty.
+    pub async fn replace_log(&self, partitions: u32) {
+        let topic = self.outside();
+        let admin = topic.admin().unwrap();
+        admin.delete().await.unwrap();
+        admin.create(partitions).await.unwrap();
+        topic.close().await.unwrap();
+    }
+
+    /// Has a group read everything, and then writes records called `filler` until the broker drops what was read.
+    pub async fn drop_oldest(&self, group: &str, read_before: i64) {
+        let end = self.ends().await[0].1;
+        let read = Arc::new(AtomicU64::new(0));
+        let reads = Arc::clone(&read);
+        let app = App::new()
+            .handle(
+                Topic::<u64>::named("input"),
+                move |_: u64| {
+                    reads.fetch_add(1, Ordering::Relaxed);
+                },
+                (),
+            )
+            .conf(self.conf().with("app.id", "drainer").with("group.id", group));
+        let all = u64::try_from(end - read_before).unwrap();
+        run_until(app, || read.load(Ordering::Relaxed) == all).await.unwrap();
+        for _ in 0..200 {
+            self.feed(keyed(&["filler"])).await;
+            if self.ends().await[0].0 > 0 {
+                return;
+            }
+        }
+        panic!("nothing was dropped");
+    }
+
+    /// Where the log of each partition begins and ends.
     pub async fn ends(&self) -> Vec<(i64, i64)> {
-        let name = format!("memory:{}", self.memory.name().unwrap());
-        let settings: &'static [(&str, &str)] = Box::leak(Box::new([("broker", &*Box::leak(name.into_boxed_str()))]));
-        let topic = Topic::<u64>::named("input").conf(settings);
+        let topic = self.outside();
         let described = topic.admin().unwrap().describe().await.unwrap().unwrap();
         topic.close().await.unwrap();
         described.partitions
+    }
+
+    fn outside(&self) -> Topic<u64> {
+        let name = format!("memory:{}", self.memory.name().unwrap());
+        let settings: &'static [(&str, &str)] = Box::leak(Box::new([("broker", &*Box::leak(name.into_boxed_str()))]));
+        Topic::<u64>::named("input").conf(settings)
     }
 }
 
@@ -81,6 +124,10 @@ pub async fn run_until(app: App, done: impl FnMut() -> bool) -> Result<()> {
 /// Waits for `done`, or for the end of a run that fails.
 pub async fn until_or_ended(handle: &RunHandle, mut done: impl FnMut() -> bool) {
     until(|| done() || handle.health().state == slipstream::app::State::Stopped).await;
+}
+
+pub fn rows_of<K: slipstream::keys::Key + Ord, V>(table: &Table<K, V>) -> Option<BTreeMap<K, V>> {
+    table.items().iter().collect::<Result<_>>().ok()
 }
 
 pub fn rows<K: slipstream::keys::Key + Ord, V>(table: &Table<K, V>) -> BTreeMap<K, V> {

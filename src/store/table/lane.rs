@@ -14,9 +14,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::open::{TableStore, Turn};
 use super::record::{LastRecord, PositionRecord};
-use super::source::{Partitions, StoreCell};
+use super::source::{OnRefusal, Partitions, StoreCell};
 use crate::error::{Error, Kind, Result};
-use crate::flow::fold::{LaneFold, LaneTables, Past};
+use crate::flow::fold::{Admitted, LaneFold, LaneTables, Past};
 use crate::flow::{Env, UnitCx};
 use crate::message::{Record, place};
 
@@ -72,8 +72,8 @@ pub(super) struct Begin {
     pub(super) rows: Vec<Arc<dyn LaneRows>>,
     pub(super) groups: Vec<LaneGroup>,
     pub(super) past: Past,
-    /// Records that must be the ones that were read, where they still are; by offset.
-    pub(super) known: Vec<LastRecord>,
+    /// Records that must be the ones that were read, where they still are.
+    pub(super) known: Vec<(LastRecord, OnRefusal)>,
     /// Below it there is nothing for anybody.
     pub(super) lowest: i64,
     /// What the group has committed; never lowered.
@@ -216,19 +216,27 @@ impl Generations {
 
     /// Compares a record with what is known of it.
     #[cold]
-    fn recognise(&mut self, read: LastRecord) -> Result<()> {
-        self.begin.known.retain(|known| known.offset >= read.offset);
-        let Some(known) = self.begin.known.iter().find(|known| known.offset == read.offset) else { return Ok(()) };
-        if *known == read {
-            return Ok(());
-        }
+    fn recognise(&mut self, read: LastRecord) -> Result<Admitted> {
+        self.begin.known.retain(|(known, _)| known.offset >= read.offset);
+        let mut known = self.begin.known.iter().filter(|(known, _)| known.offset == read.offset && *known != read);
+        let Some((known, _)) = known.clone().find(|(_, policy)| *policy == OnRefusal::Stop).or_else(|| known.next())
+        else {
+            return Ok(Admitted::Taken);
+        };
+        let stops = self.begin.known.iter().any(|(own, policy)| own == known && *policy == OnRefusal::Stop);
         let target = &self.begin.target;
         let message = format!(
             "the log was replaced: this record (timestamp {:?}, checksum {:08x}) is not the one that the tables have \
              (timestamp {:?}, checksum {:08x}). Bring the log back, or declare the tables with `.rebuild()`",
             read.timestamp, read.crc, known.timestamp, known.crc
         );
-        Err(Error::new(Kind::OutOfRange, message).at(place(&target.topic, target.partition, read.offset)))
+        let error = Error::new(Kind::OutOfRange, message).at(place(&target.topic, target.partition, read.offset));
+        if stops {
+            return Err(error);
+        }
+        tracing::warn!("{error}");
+        self.begin.partitions.start_over(target.partition);
+        Ok(Admitted::StartOver)
     }
 }
 
@@ -238,7 +246,7 @@ impl LaneFold for Generations {
     }
 
     #[inline]
-    fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<bool> {
+    fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<Admitted> {
         let read = identity(record);
         if let Some(past) = &self.past {
             let is_over = record.offset >= past.end();
@@ -247,14 +255,14 @@ impl LaneFold for Generations {
             }
             unit.set_past(self.past.clone());
         }
-        if !self.begin.known.is_empty() {
-            self.recognise(read)?;
+        if !self.begin.known.is_empty() && self.recognise(read)? == Admitted::StartOver {
+            return Ok(Admitted::StartOver);
         }
         if record.offset < self.begin.lowest {
-            return Ok(false);
+            return Ok(Admitted::Known);
         }
         self.admitted = Some(read);
-        Ok(true)
+        Ok(Admitted::Taken)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! The tables of one source in one run: opened with its connection, and begun anew with each partition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -9,7 +9,7 @@ use rocksdb::WriteBatch;
 use super::group::{self, Found, Groups};
 use super::lane::{Begin, Generations, LaneGroup, Limits, Target};
 use super::open::{Family, TableStore, partition_prefix};
-use super::record::{GroupRecord, LastRecord, PositionRecord};
+use super::record::{GroupRecord, PositionRecord};
 use super::start::{start, valid_commit};
 use super::{AnyTable, StoredTable};
 use crate::error::{Error, Kind, Result};
@@ -69,6 +69,8 @@ pub(super) struct Partitions {
     here: RwLock<BTreeMap<i32, Progress>>,
     /// A partition was here at some time.
     began: AtomicBool,
+    /// Partitions whose log turned out to be another one.
+    again: Mutex<BTreeSet<i32>>,
 }
 
 /// How far the rows of a partition are.
@@ -91,6 +93,16 @@ impl Partitions {
         if let Some(progress) = here.get_mut(&partition) {
             progress.stored = position;
         }
+    }
+
+    /// The rows of the partition are to be built anew when it begins next.
+    pub(super) fn start_over(&self, partition: i32) {
+        self.leave(partition);
+        self.again.lock().unwrap_or_else(PoisonError::into_inner).insert(partition);
+    }
+
+    fn starts_over(&self, partition: i32) -> bool {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner).remove(&partition)
     }
 
     fn leave(&self, partition: i32) {
@@ -287,6 +299,14 @@ impl SourceTables {
         }
     }
 
+    /// Of a log that is another one nothing is kept.
+    fn forget_replaced(&self, store: &TableStore, partition: i32) -> Result<()> {
+        let kept = store.keep()?;
+        tracing::warn!(topic = &*self.source, partition, kept = %kept.display(), "rows are built anew");
+        let mut groups = (0..self.groups.records.len()).filter(|group| self.rebuilds(*group));
+        groups.try_for_each(|group| self.forget_partition(store, group, partition))
+    }
+
     fn forget_partition(&self, store: &TableStore, group: usize, partition: i32) -> Result<()> {
         let mut batch = WriteBatch::default();
         for table in self.tables_of(group) {
@@ -387,6 +407,9 @@ impl SourceFold for SourceTables {
         let turn = store.turn(&self.source, partition);
         let own_turn = turn.begin();
         self.check_partitions(store, u32::try_from(log.len()).unwrap_or(u32::MAX))?;
+        if self.partitions.starts_over(partition) {
+            self.forget_replaced(store, partition)?;
+        }
         let positions = (0..self.groups.records.len())
             .map(|group| self.begin_group(store, group, partition, ends))
             .collect::<Result<Vec<_>>>()?;
@@ -407,7 +430,8 @@ impl SourceFold for SourceTables {
         }
         self.partitions.begin(partition, stored, committed.unwrap_or(stored));
         let groups = positions.iter().enumerate();
-        let known: Vec<LastRecord> = positions.iter().filter_map(|own| own.last).collect();
+        let policy = |group| if self.rebuilds(group) { OnRefusal::Rebuild } else { OnRefusal::Stop };
+        let known = groups.clone().filter_map(|(group, own)| Some((own.last?, policy(group)))).collect();
         Ok(Box::new(Generations::new(Begin {
             target: Target {
                 store: Arc::clone(store),
