@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::outputs::{Outputs, Try};
-use super::shape::Return;
+use super::shape::{Immediate, Return};
 use super::{Argument, FromItem, Handler};
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::fold::{Lent, TableRef};
@@ -70,7 +70,7 @@ macro_rules! folding {
             First: FromItem<In>,
             $($arg: Argument,)*
             $($lent: Lent,)+
-            R: Return<M, Out: Outputs<Item: 'static> + 'static>,
+            R: Immediate<M> + Return<M, Out: Outputs<Item: 'static> + 'static>,
         {
             type Out = Try<R::Out>;
             type Prepared = (($($arg::Prepared,)*), ($($lent::Prepared,)+));
