@@ -81,10 +81,12 @@ fn types(function: &ItemFn) -> Vec<&Type> {
 
 /// The arguments that are borrowed for a call: their places and what the references are to.
 fn lent(function: &ItemFn) -> Vec<(usize, &Type)> {
-    let of = |(at, ty)| match ty {
-        &Type::Reference(ref reference) if reference.mutability.is_some() => Some((at, &*reference.elem)),
-        _ => None,
-    };
+    fn of((at, ty): (usize, &Type)) -> Option<(usize, &Type)> {
+        match ty {
+            Type::Reference(reference) if reference.mutability.is_some() => Some((at, &reference.elem)),
+            _ => None,
+        }
+    }
     types(function).into_iter().enumerate().skip(1).filter_map(of).collect()
 }
 

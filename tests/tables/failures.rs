@@ -35,7 +35,7 @@ impl Scene {
 
     async fn fails(&self, app: App) -> Kind {
         let run = app.conf(self.world.conf().with("table.generation.time", "1h")).signals(Signals::Ignore).run();
-        let ended = tokio::time::timeout(Duration::from_secs(60), run.into_future()).await;
+        let ended = tokio::time::timeout(Duration::from_mins(1), run.into_future()).await;
         ended.unwrap().unwrap_err().kind()
     }
 
@@ -49,7 +49,7 @@ impl Scene {
         };
         let app = self.two(handler, |message: Message<u64>, others: &mut Rows<String, u64>| tally(&message, others));
         let app = app.conf(self.world.conf());
-        run_until(app, || has(&self.counts, ALL) && self.is_right(&self.counts) && self.is_right(&self.others))
+        run_until(app, || has(&self.counts, ALL) && Self::is_right(&self.counts) && Self::is_right(&self.others))
             .await
             .unwrap();
         let seen = seen.lock().unwrap();
@@ -58,7 +58,7 @@ impl Scene {
         seen[0]
     }
 
-    fn is_right(&self, table: &Table<String, u64>) -> bool {
+    fn is_right(table: &Table<String, u64>) -> bool {
         let fold = BTreeMap::from([("even".to_owned(), 5), ("odd".to_owned(), 4)]);
         assert!(rows(table).iter().all(|(key, n)| *n <= fold[key]), "{:?}", rows(table));
         rows(table) == fold

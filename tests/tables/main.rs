@@ -1,8 +1,12 @@
 //! Tables through the public API: rows equal a fold over the topic, whatever happens between.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::needless_pass_by_value, reason = "what a handler takes is its own")]
 
 mod failures;
 mod folding;
+mod kills;
 mod refusals;
+mod replay;
+mod scans;
 mod support;

@@ -9,7 +9,7 @@ use crate::support::{World, count, has, keyed, rows, rows_of, run_until, unique}
 
 /// How a run of `app` fails.
 async fn refused(app: App) -> slipstream::Error {
-    tokio::time::timeout(std::time::Duration::from_secs(60), app.signals(Signals::Ignore).run().into_future())
+    tokio::time::timeout(std::time::Duration::from_mins(1), app.signals(Signals::Ignore).run().into_future())
         .await
         .unwrap()
         .unwrap_err()

@@ -1,6 +1,7 @@
 //! A broker in memory that outlives its apps, and apps that count.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,6 +23,54 @@ pub struct World {
     pub memory: Memory,
     pub input: Topic<u64>,
     conf: Conf,
+}
+
+/// A log on disk and an app's state beside it.
+pub struct Disk {
+    dir: PathBuf,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl Disk {
+    pub fn new() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        Self { dir: temporary.path().to_owned(), _temporary: Some(temporary) }
+    }
+
+    /// One that somebody else made.
+    pub fn at(dir: PathBuf) -> Self {
+        Self { dir, _temporary: None }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn conf(&self) -> Conf {
+        Conf::isolated()
+            .with("broker", format!("embedded:{}", self.dir.join("log").display()))
+            .with("state.dir", self.dir.join("state").display().to_string())
+            .with("app.id", "counter")
+            .with("commit.interval", "20ms")
+            .with("table.generation.time", "10ms")
+    }
+
+    pub async fn feed(&self, records: impl IntoIterator<Item = (String, u64)>) {
+        let records: Vec<_> = records.into_iter().collect();
+        App::new()
+            .handle(stream::iter(records), |record: (String, u64)| record, Topic::<u64>::named("input"))
+            .conf(self.conf().with("app.id", "feeder"))
+            .signals(Signals::Ignore)
+            .run()
+            .await
+            .unwrap();
+    }
+
+    /// Where the app's tables are; one broker.
+    pub fn tables(&self) -> PathBuf {
+        let tables = self.dir.join("state/counter/tables");
+        std::fs::read_dir(tables).unwrap().next().unwrap().unwrap().path()
+    }
 }
 
 impl World {

@@ -277,6 +277,7 @@ impl<V: Clone + Send + 'static> Hot<V> {
     ) -> Unstored<V> {
         let sorted = self.sorted.take().unwrap_or_else(|| self.sort());
         let in_range = sorted.range::<[u8], _>((from, to));
+        #[expect(clippy::borrowed_box, reason = "that is what the map gives")]
         let of = |(key, at): (&Box<[u8]>, &u32)| (key.clone(), self.value(*at).cloned());
         let mut found: BTreeMap<_, _> =
             if descending { in_range.rev().take(max).map(of).collect() } else { in_range.take(max).map(of).collect() };

@@ -48,10 +48,12 @@ pub(crate) struct TableStore {
     dir: PathBuf,
     writes: WriteOptions,
     dirty: AtomicBool,
-    turns: Mutex<HashMap<(Arc<str>, i32), Arc<Turn>>>,
+    turns: Mutex<Turns>,
     /// A directory that goes when the last one who needs it has gone.
     _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
+
+type Turns = HashMap<(Arc<str>, i32), Arc<Turn>>;
 
 /// Which assignment of a partition may write: a write of an earlier one, late in its thread, must not.
 #[derive(Default)]
@@ -152,18 +154,11 @@ impl TableStore {
     }
 
     /// Deletes the rows of a table from `from` up to `to`, or to the end.
-    pub(super) fn delete_rows(
-        &self,
-        batch: &mut WriteBatch,
-        table: &str,
-        from: &[u8],
-        to: Option<&[u8]>,
-    ) -> Result<()> {
-        let name = format!("{TABLE}{table}");
+    pub(super) fn delete_rows(&self, batch: &mut WriteBatch, table: &str, from: &[u8], to: Option<&[u8]>) {
         // A table that is not there has no rows.
-        let Some(rows) = self.db.cf_handle(&name) else { return Ok(()) };
-        batch.delete_range_cf(&rows, from, to.unwrap_or(BEHIND_ALL));
-        Ok(())
+        if let Some(rows) = self.db.cf_handle(&format!("{TABLE}{table}")) {
+            batch.delete_range_cf(&rows, from, to.unwrap_or(BEHIND_ALL));
+        }
     }
 
     /// Whose turn it is to write a partition.
@@ -230,9 +225,10 @@ fn open_db(dir: &Path) -> Result<DB> {
     loop {
         match try_open(dir) {
             Err(error) if error.kind() == Kind::Locked => {
-                let error = locked(dir, error);
-                if !error.to_string().contains("held by this process") || Instant::now() >= until {
-                    return Err(error);
+                // In RocksDB's words.
+                let is_ours = error.report().contains("lock hold by current process");
+                if !is_ours || Instant::now() >= until {
+                    return Err(locked(dir, error));
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }

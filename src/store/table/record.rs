@@ -63,8 +63,20 @@ impl GroupRecord {
         Ok(())
     }
 
+    /// Takes the place of `old` groups, of which no rows and no positions are left.
+    pub(super) fn replace(&self, store: &TableStore, old: &[Self]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for record in old {
+            record.delete(store, &mut batch)?;
+        }
+        let tables = old.iter().chain([self]).flat_map(|record| &record.tables);
+        tables.for_each(|table| store.delete_rows(&mut batch, table, &[], None));
+        self.put(store, &mut batch)?;
+        store.write(batch)
+    }
+
     /// Forgets the group and all its positions.
-    pub(super) fn delete(&self, store: &TableStore, batch: &mut WriteBatch) -> Result<()> {
+    fn delete(&self, store: &TableStore, batch: &mut WriteBatch) -> Result<()> {
         let meta = store.handle(META)?;
         batch.delete_cf(&meta, group_key(self.name()));
         for (key, _) in store.metas(&positions_prefix(self.name()))? {

@@ -220,7 +220,7 @@ impl SourceTables {
                 }
                 Found::Other(others) if self.rebuilds(group) => {
                     self.say_rebuilt(&group::changed(declared, &others), &store.keep()?);
-                    self.forget_groups(store, &others, declared)?;
+                    declared.replace(store, &others)?;
                     settled.push(declared.clone());
                 }
                 Found::Other(others) => return Err(group::changed(declared, &others)),
@@ -228,22 +228,6 @@ impl SourceTables {
         }
         *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = settled;
         Ok(())
-    }
-
-    /// Deletes all rows and positions of `old` groups and of `new`, which takes their place.
-    fn forget_groups(&self, store: &TableStore, old: &[GroupRecord], new: &GroupRecord) -> Result<()> {
-        let mut batch = WriteBatch::default();
-        for record in old {
-            record.delete(store, &mut batch)?;
-            for table in &record.tables {
-                store.delete_rows(&mut batch, table, &[], None)?;
-            }
-        }
-        for table in &new.tables {
-            store.delete_rows(&mut batch, table, &[], None)?;
-        }
-        new.put(store, &mut batch)?;
-        store.write(batch)
     }
 
     /// The topic must have as many partitions as when the rows were written.
@@ -266,7 +250,7 @@ impl SourceTables {
                     return Err(error);
                 }
                 self.say_rebuilt(&error, &store.keep()?);
-                self.forget_groups(store, std::slice::from_ref(record), &now)?;
+                now.replace(store, std::slice::from_ref(record))?;
             }
             *record = now;
         }
@@ -311,7 +295,7 @@ impl SourceTables {
         let mut batch = WriteBatch::default();
         for table in self.tables_of(group) {
             let from = partition_prefix(partition);
-            store.delete_rows(&mut batch, &table.name, &from, after_prefix(&from).as_deref())?;
+            store.delete_rows(&mut batch, &table.name, &from, after_prefix(&from).as_deref());
         }
         PositionRecord::delete(store, &mut batch, self.group_name(group), partition)?;
         store.write(batch)
