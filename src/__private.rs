@@ -45,17 +45,14 @@ pub fn argument<T: Argument>(prepared: &T::Prepared, unit: &UnitCx) -> T {
     T::get(prepared, unit)
 }
 
-/// A table of the rows `S`, without its types.
-pub fn table<S: Lent, T: TableOf<S>>(table: T) -> TableRef {
-    table.table_ref()
-}
-
-/// What lends a handler its rows.
+/// A table without its types, and what lends a handler its rows.
 ///
 /// # Errors
 /// None, since the compiler has compared the types.
-pub fn lender<S: Lent, T: TableOf<S>>(table: T, handler: &str) -> Result<S::Prepared> {
-    S::prepare(&table.table_ref(), handler)
+pub fn lender<S: Lent, T: TableOf<S>>(table: T, handler: &str) -> Result<(TableRef, S::Prepared)> {
+    let table = table.table_ref();
+    let prepared = S::prepare(&table, handler)?;
+    Ok((table, prepared))
 }
 
 /// Rows for one message.

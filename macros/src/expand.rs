@@ -27,8 +27,8 @@ pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
                 __options: __p::HandlerOptions,
             ) -> __p::Result<()> {
                 use __p::methods::*;
-                let __options = __options #options;
                 #prepare
+                let __options = __options #options;
                 let mut __binding = __builder.sinks();
                 #sources
                 #folded
@@ -60,10 +60,9 @@ fn source_text(sources: &[Expr]) -> String {
 fn options(arguments: &Arguments, function: &ItemFn) -> TokenStream {
     let concurrency = arguments.concurrency.as_ref().map(|lanes| quote_spanned!(lanes.span()=> .concurrency(#lanes)));
     let timeout = arguments.timeout.as_ref().map(|limit| quote_spanned!(limit.span()=> .timeout(#limit)));
-    let lent = lent(function);
-    let tables = arguments.tables.iter().zip(lent).map(|(table, (_, rows))| {
-        let borrowed = borrowed(table);
-        quote_spanned!(table.span()=> .table(__p::table::<#rows, _>(#borrowed)))
+    let tables = lent(function).into_iter().map(|(at, _)| {
+        let table = format_ident!("__table_{at}");
+        quote!(.table(#table))
     });
     quote!(#concurrency #timeout #(#tables)*)
 }
@@ -111,8 +110,10 @@ fn prepare(arguments: &Arguments, function: &ItemFn) -> TokenStream {
         let argument = format_ident!("__argument_{at}");
         if let (Type::Reference(reference), true) = (ty, is_lent(ty)) {
             let rows = &reference.elem;
-            let table = tables.next().map(borrowed);
-            return quote_spanned!(ty.span()=> let #argument = __p::lender::<#rows, _>(#table, #name)?;);
+            let (own, table) = (format_ident!("__table_{at}"), tables.next());
+            let span = table.map_or_else(|| ty.span(), Spanned::span);
+            let table = table.map(borrowed);
+            return quote_spanned!(span=> let (#own, #argument) = __p::lender::<#rows, _>(#table, #name)?;);
         }
         quote_spanned! {ty.span()=>
             let #argument = __p::prepare::<#ty>(__builder.env(), #name)?;

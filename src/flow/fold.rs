@@ -1,6 +1,8 @@
 //! How tables come to handlers and lanes, whatever keeps their rows: handlers borrow rows of the lane for a call, lanes
 //! tell what was read and learn up to where it is stored.
 
+#![cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "tables ask for it"))]
+
 use std::any::Any;
 use std::fmt;
 use std::path::PathBuf;
@@ -89,10 +91,12 @@ impl<T: TableOf<S>, S: Lent> TableOf<S> for &T {
 /// The rows that one lane lends, by the id of their table.
 pub(crate) type LaneTables = Arc<[(usize, Arc<dyn Any + Send + Sync>)]>;
 
-/// The ends of a partition's log: its oldest offset, and the one that its next record gets.
+/// The ends of a partition's log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogEnds {
+    /// The oldest offset that it has.
     pub low: i64,
+    /// The offset that the next record gets.
     pub high: i64,
 }
 

@@ -109,12 +109,14 @@ impl UnitCx {
     }
 
     /// The rows of a table in this lane, by its id.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "tables ask for it"))]
     #[inline]
     pub(crate) fn table(&self, id: usize) -> Option<&Arc<dyn std::any::Any + Send + Sync>> {
         self.tables.as_ref()?.iter().find(|(own, _)| *own == id).map(|(_, rows)| rows)
     }
 
     /// What this lane's past decides for the units to come; `None` when it is over.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "tables ask for it"))]
     pub(crate) fn set_past(&mut self, past: Option<Arc<Past>>) {
         self.past = past;
         self.muted = false;

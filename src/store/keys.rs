@@ -158,7 +158,6 @@ pub(crate) fn with_bytes<K: Key, R>(key: &impl AsKey<K>, then: impl FnOnce(&[u8]
 }
 
 /// The same with `front` in front of them.
-#[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "the stores ask for it"))]
 pub(crate) fn with_bytes_behind<K: Key, R>(front: &[u8], key: &impl AsKey<K>, then: impl FnOnce(&[u8]) -> R) -> R {
     const KEPT_BYTES: usize = 4096;
     let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();

@@ -1,16 +1,10 @@
 //! Where reading of a partition begins: pure decisions.
 
-use super::driver::{Folded, OutOfRange, Start, Wanted};
+use super::driver::{OutOfRange, Start, Wanted};
 use crate::flow::fold::LogEnds;
 
 /// The ends of a partition's log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    /// The oldest offset that it has.
-    pub low: i64,
-    /// The offset that the next record gets.
-    pub high: i64,
-}
+pub(crate) type Bounds = LogEnds;
 
 /// Where to begin, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,12 +37,6 @@ pub(crate) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_n
             Start::Latest => bounds.high,
         }),
     }
-}
-
-/// Where a partition begins whose records are folded into tables, at an assignment; `None` for any other.
-pub(crate) fn begin_folded(wanted: &Wanted, partition: i32, position: Option<i64>, bounds: Bounds) -> Option<i64> {
-    let Folded(fold) = wanted.folded.as_ref()?;
-    Some(fold.from(partition, position, LogEnds { low: bounds.low, high: bounds.high }))
 }
 
 /// What is wrong with a position, in numbers.

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::conf::TopicSettings;
 use crate::error::{Error, Result};
 use crate::flow::durable::Durable;
-use crate::flow::fold::{FoldHome, SourceFold};
+use crate::flow::fold::{FoldHome, LogEnds, SourceFold};
 use crate::flow::{Guard, Position, Queue};
 use crate::message::{Headers, Record};
 
@@ -143,6 +143,14 @@ pub(crate) struct Wanted {
     pub partitions: Option<u32>,
     /// Its records are folded into tables: these say where it begins, and it may miss none.
     pub folded: Option<Folded>,
+}
+
+impl Wanted {
+    /// Where a partition begins whose records are folded into tables, at an assignment; `None` for any other.
+    pub(crate) fn folded_from(&self, partition: i32, position: Option<i64>, ends: LogEnds) -> Option<i64> {
+        let Folded(fold) = self.folded.as_ref()?;
+        Some(fold.from(partition, position, ends))
+    }
 }
 
 /// What an app reads from a broker.

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 #![expect(clippy::needless_pass_by_value, reason = "what a handler takes is its own")]
 
+mod attribute;
 mod failures;
 mod folding;
 mod kills;
+mod members;
 mod refusals;
 mod replay;
 mod scans;

@@ -6,7 +6,7 @@ use super::log::{Log, Reader as _};
 use super::place;
 use crate::error::{Error, Kind, Result};
 use crate::message::Record;
-use crate::topic::begin::{Begin, Bounds, begin, begin_folded, describe};
+use crate::topic::begin::{Begin, Bounds, begin, describe};
 use crate::topic::driver::{Kept, SeekTo, Wanted};
 
 /// Where to begin.
@@ -38,7 +38,7 @@ pub(super) async fn find<L: Log>(
     if wanted.folded.is_some() {
         // A position in another log says nothing; whether it is another one to the tables, they find out.
         let committed = committed.filter(|_| verified.is_ok());
-        let offset = begin_folded(wanted, partition, committed, bounds).unwrap_or(bounds.low);
+        let offset = wanted.folded_from(partition, committed, bounds).unwrap_or(bounds.low);
         return Ok(From { offset, committed });
     }
     verified?;

@@ -164,7 +164,7 @@ impl Reader {
             let Some(wanted) = self.subscription.topics.iter().find(|wanted| wanted.name == place.0) else {
                 continue;
             };
-            if let Some(from) = begin::begin_folded(wanted, place.1, *position, *bounds) {
+            if let Some(from) = wanted.folded_from(place.1, *position, *bounds) {
                 begins.push((place, from, *position));
                 continue;
             }

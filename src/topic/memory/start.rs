@@ -3,8 +3,8 @@
 use super::assign::Tp;
 use super::log::PartitionLog;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::LogEnds;
 use crate::message::place;
-use crate::topic::begin::{Bounds, begin_folded};
 use crate::topic::driver::{OutOfRange, Start, Wanted};
 
 #[derive(Debug, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub(super) struct Begin {
 ///
 /// Errors: `Kind::OutOfRange` when the log does not have the position and the policy is to stop.
 pub(super) fn begin(tp: &Tp, log: &PartitionLog, committed: Option<i64>, wanted: &Wanted) -> Result<Begin> {
-    let bounds = Bounds { low: log.start(), high: log.end() };
-    if let Some(from) = begin_folded(wanted, tp.1, committed, bounds) {
+    let ends = LogEnds { low: log.start(), high: log.end() };
+    if let Some(from) = wanted.folded_from(tp.1, committed, ends) {
         return Ok(Begin { from, reset: false });
     }
     let Some(next) = committed else {
