@@ -78,37 +78,37 @@ async fn partitions_that_move_are_counted_once_by_their_owner() {
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut fold: BTreeMap<String, u64> = BTreeMap::new();
     let mut fed = 0;
-    let mut feed = async || {
+    let mut write = async || {
         world.feed(keyed(&keys)).await;
         keys.iter().for_each(|key| *fold.entry((*key).to_owned()).or_insert(0) += 1);
         fed += 8;
         (fold.clone(), fed)
     };
 
-    feed().await;
+    write().await;
     let one = Member::start(&world, dir.path(), "one");
     settled(&world, &[&one]).await;
     let two = Member::start(&world, dir.path(), "two");
-    let (expected, _) = feed().await;
+    let (expected, _) = write().await;
     settled(&world, &[&one, &two]).await;
     assert_eq!(two.partitions().len(), 3, "half of them moved");
     assert_eq!(sum(&[&one, &two]), expected);
 
     let three = Member::start(&world, dir.path(), "three");
-    feed().await;
-    let (expected, fed) = feed().await;
+    write().await;
+    let (expected, fed) = write().await;
     settled(&world, &[&one, &two, &three]).await;
     assert_eq!(sum(&[&one, &two, &three]), expected);
     let outputs: u64 = [&one, &two, &three].iter().map(|member| *member.outputs.lock().unwrap()).sum();
     assert_eq!(outputs, fed, "nothing was taken away in the middle: what was rebuilt says nothing");
 
     one.stop().await;
-    let (expected, _) = feed().await;
+    let (expected, _) = write().await;
     settled(&world, &[&two, &three]).await;
     assert_eq!(sum(&[&two, &three]), expected);
     // Comes back to a store that is behind.
     let one = Member::start(&world, dir.path(), "one");
-    let (expected, _) = feed().await;
+    let (expected, _) = write().await;
     settled(&world, &[&one, &two, &three]).await;
     assert_eq!(sum(&[&one, &two, &three]), expected);
     two.stop().await;

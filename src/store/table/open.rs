@@ -7,7 +7,6 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,10 +46,19 @@ pub(crate) struct TableStore {
     db: DB,
     dir: PathBuf,
     writes: WriteOptions,
-    dirty: AtomicBool,
+    state: Mutex<WalState>,
     turns: Mutex<Turns>,
     /// A directory that goes when the last one who needs it has gone.
     _keep: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// What is known of RocksDB's log. It is not synced after a write that failed: RocksDB takes a failed sync for worse than
+/// a full disk, and would no longer go on by itself when there is room.
+#[derive(Default)]
+struct WalState {
+    is_dirty: bool,
+    /// The last write's failure.
+    failed: Option<Error>,
 }
 
 type Turns = HashMap<(Arc<str>, i32), Arc<Turn>>;
@@ -75,7 +83,7 @@ impl TableStore {
             db,
             dir,
             writes: WriteOptions::default(),
-            dirty: AtomicBool::new(false),
+            state: Mutex::default(),
             turns: Mutex::default(),
             _keep: home.keep,
         };
@@ -148,9 +156,11 @@ impl TableStore {
 
     /// Writes a batch: all of it or nothing.
     pub(super) fn write(&self, batch: WriteBatch) -> Result<()> {
-        self.db.write_opt(batch, &self.writes).map_err(|error| self.failed(error))?;
-        self.dirty.store(true, Ordering::Release);
-        Ok(())
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = self.db.write_opt(batch, &self.writes).map_err(|error| self.failed(error));
+        state.failed = written.as_ref().err().map(Error::copy);
+        state.is_dirty |= written.is_ok();
+        written
     }
 
     /// Deletes the rows of a table from `from` up to `to`, or to the end.
@@ -191,13 +201,15 @@ impl TableStore {
 
 impl Durable for TableStore {
     fn sync(&self) -> Result<()> {
-        if !self.dirty.swap(false, Ordering::AcqRel) {
-            return Ok(());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failed) = &state.failed {
+            return Err(failed.copy());
         }
-        self.db.flush_wal(true).map_err(|error| {
-            self.dirty.store(true, Ordering::Release);
-            self.failed(error)
-        })
+        if state.is_dirty {
+            self.db.flush_wal(true).map_err(|error| self.failed(error))?;
+            state.is_dirty = false;
+        }
+        Ok(())
     }
 }
 
