@@ -18,6 +18,7 @@ mod proxy;
 mod report;
 mod scale;
 mod stalled;
+mod tables;
 
 use report::Row;
 
@@ -34,6 +35,7 @@ const BENCHES: &[Bench] = &[
     ("cache-get-2", || cache::get(2)),
     ("scale-2", scale::scale),
     ("kafka-pass", kafka::pass),
+    ("kafka-count", tables::count),
     ("embedded-pass", embedded::pass),
     ("booblik-produce", produce::produce),
     ("booblik-fetch", booblik::fetch),
