@@ -12,8 +12,6 @@ mod scan;
 mod source;
 mod start;
 mod stats;
-#[cfg(test)]
-mod tests;
 
 use std::any::{Any, TypeId};
 use std::fmt;
