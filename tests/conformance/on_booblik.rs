@@ -319,3 +319,17 @@ async fn a_broker_that_goes_away_is_waited_for() -> Result<()> {
     server.shutdown().await;
     Ok(())
 }
+
+/// The log can never be opened: what waits to be written fails at once, whatever time the end of a run has.
+#[tokio::test]
+async fn an_app_that_only_writes_ends_at_once_when_its_log_cannot_be_opened() -> Result<()> {
+    let place = tempfile::NamedTempFile::new()?;
+    let bench = Bench::embedded();
+    let conf = bench.conf("writer").with("broker", format!("embedded:{}", place.path().display()));
+    let run = App::new().handle(stream::iter([1, 2]), |n: u32| n, Topic::<u32>::new("numbers")).conf(conf).run();
+    let ended = tokio::time::timeout(Duration::from_mins(1), run.drain_timeout(Duration::from_hours(1))).await;
+    let error = ended.expect("the run waits for a log that it cannot have").unwrap_err();
+    assert_eq!(error.kind(), Kind::Io, "{error:?}");
+    assert!(error.to_string().contains(&place.path().display().to_string()), "{error:?}");
+    Ok(())
+}
