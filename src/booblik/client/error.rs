@@ -106,6 +106,19 @@ pub enum ClientError {
         /// The offset after the last one.
         high_watermark: i64,
     },
+    /// Records that the broker has lost, in the middle of the log: damage that it was told to live with.
+    #[error(
+        "{}; `skip_damaged`, or another out-of-range policy than to stop, goes on behind them",
+        lost(*offset, *next)
+    )]
+    Gap {
+        /// The partition.
+        place: Place,
+        /// The first of them.
+        offset: i64,
+        /// The first record behind them, or the end of the log; `None` from a broker that does not say.
+        next: Option<i64>,
+    },
     /// A stored record is damaged. The records before it were given out.
     #[error("the record at offset {offset} is damaged: {damage}")]
     Corrupt {
@@ -195,7 +208,7 @@ impl ClientError {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } => Some(*code),
-            Self::OutOfRange { .. } => Some(ErrorCode::OffsetOutOfRange),
+            Self::OutOfRange { .. } | Self::Gap { next: None, .. } => Some(ErrorCode::OffsetOutOfRange),
             _ => None,
         }
     }
@@ -204,9 +217,10 @@ impl ClientError {
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Refused { place, .. } => place.as_ref(),
-            Self::OutOfRange { place, .. } | Self::Corrupt { place, .. } | Self::ExceedsMaxBytes { place, .. } => {
-                Some(place)
-            }
+            Self::OutOfRange { place, .. }
+            | Self::Gap { place, .. }
+            | Self::Corrupt { place, .. }
+            | Self::ExceedsMaxBytes { place, .. } => Some(place),
             _ => None,
         }
     }
@@ -234,7 +248,7 @@ impl ClientError {
     fn kind(&self) -> Kind {
         match self {
             Self::Refused { code, .. } => kind_of(*code),
-            Self::OutOfRange { .. } => Kind::OutOfRange,
+            Self::OutOfRange { .. } | Self::Gap { .. } => Kind::OutOfRange,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::ExceedsMaxBytes { .. } | Self::RecordTooLarge { .. } | Self::Request(WireError::TooLarge(_)) => {
                 Kind::TooLarge
@@ -247,6 +261,13 @@ impl ClientError {
             Self::Address { .. } | Self::Setting(_) => Kind::Config,
             Self::Closed => Kind::Closed,
         }
+    }
+}
+
+fn lost(offset: i64, next: Option<i64>) -> String {
+    match next {
+        Some(next) => format!("the broker has lost records {offset} to {}", next.saturating_sub(1)),
+        None => format!("the broker has lost record {offset}, and does not say how many more"),
     }
 }
 
