@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, ServerOptions, TopicOptions};
+use slipstream::booblik::log::OnDamage;
 use slipstream::prelude::*;
 use slipstream::topic::OutOfRange;
 use slipstream::{Kind, Timestamp};
@@ -332,4 +333,52 @@ async fn an_app_that_only_writes_ends_at_once_when_its_log_cannot_be_opened() ->
     assert_eq!(error.kind(), Kind::Io, "{error:?}");
     assert!(error.to_string().contains(&place.path().display().to_string()), "{error:?}");
     Ok(())
+}
+
+/// A log of ten records in two segments, of which 2 to 4 are lost, served by a broker that was told to live with it.
+async fn with_a_hole(directory: &Path) -> Result<Broker> {
+    let small = TopicOptions { segment_bytes: 60, on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    let options = BrokerOptions { default: small, ..BrokerOptions::default() };
+    let broker = Broker::open(directory, options.clone()).await?;
+    broker.ensure_topic("holed", 1).await?;
+    let log = broker.partition("holed", 0)?;
+    for n in 0..10_u8 {
+        log.append([[n; 4]], Acks::Written).await.map_err(slipstream::Error::from)?;
+    }
+    drop(log);
+    broker.close().await?;
+    let first = directory.join("holed-0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&first)?;
+    assert_eq!(bytes.len(), 60, "five records of twelve bytes");
+    bytes[2 * 12 + 9] ^= 1;
+    std::fs::write(first, bytes)?;
+    Broker::open(directory, options).await
+}
+
+/// The policy is about the records that are lost: none of those that are there is left out or comes again.
+#[tokio::test]
+async fn a_hole_in_the_log_follows_the_policy() -> Result<()> {
+    let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let broker = with_a_hole(directory.path()).await?;
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+    let conf = |app: &str| {
+        Conf::isolated()
+            .with("broker", format!("booblik://{}", server.local_addr()))
+            .with("app.id", app)
+            .with("state.dir", state.path().display().to_string())
+    };
+    for (app, policy) in [("earliest", OutOfRange::Earliest), ("latest", OutOfRange::Latest)] {
+        let seen: Seen<Raw> = Seen::default();
+        let topic: RawTopic = Topic::new("holed").out_of_range(policy);
+        let run = Running::start(App::new().handle(topic, seen.keep(), ()), conf(app));
+        run.until(|| seen.len() == 7).await;
+        run.stop().await?;
+        assert_eq!(seen.offsets(), [0, 1, 5, 6, 7, 8, 9], "{app}");
+    }
+    let app = App::new().handle(RawTopic::new("holed"), |_: Raw| (), ());
+    let error = app.conf(conf("stop")).run().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::OutOfRange, "{error:?}");
+    assert!(error.to_string().contains("records 2 to 4 are lost"), "{error}");
+    server.shutdown().await;
+    broker.close().await
 }
