@@ -169,7 +169,9 @@ async fn a_second_process_is_told_who_has_the_log_and_what_to_do() -> Result<()>
     run.stop().await?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success(), "{said}");
-    for part in [format!("process {}", std::process::id()), "booblik://".to_owned()] {
+    let id = std::fs::read_to_string(directory(&bench).join("booblik.id"))?;
+    let way_out = format!("booblik://host:port?id={}", id.trim());
+    for part in [format!("process {}", std::process::id()), way_out, "encoding = envelope".to_owned()] {
         assert!(said.contains(&part), "{said} does not say {part}");
     }
     Ok(())
@@ -381,4 +383,44 @@ async fn a_hole_in_the_log_follows_the_policy() -> Result<()> {
     assert!(error.to_string().contains("records 2 to 4 are lost"), "{error}");
     server.shutdown().await;
     broker.close().await
+}
+
+/// Who is told to share the log by a broker finds records and positions as they were.
+#[tokio::test]
+async fn a_log_that_is_served_later_keeps_its_positions_and_its_keys() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("shared", 1, numbered(0, 3)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("shared", 1), 3).await?.len(), 3);
+    let id = std::fs::read_to_string(directory(&bench).join("booblik.id"))?;
+    let broker = open(&bench, BrokerOptions::default()).await?;
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+    let url = format!("booblik://{}?id={}", server.local_addr(), id.trim());
+    let conf = |app: &str| bench.conf(app).with("broker", url.as_str());
+    let topic = || RawTopic::named(bench.name("shared"));
+    App::new().handle(stream::iter(numbered(3, 1)), |raw: Raw| One(raw), topic()).conf(conf("writer")).run().await?;
+    let seen: Seen<Raw> = Seen::default();
+    let run = Running::start(App::new().handle(topic(), seen.keep(), ()), conf("reader"));
+    run.until(|| seen.len() > 0).await;
+    run.stop().await?;
+    let read: Vec<_> = seen.take().into_iter().map(|raw| (raw.offset, raw.key)).collect();
+    assert_eq!(read, [(3, Some(Bytes::from_static(b"k")))]);
+    server.shutdown().await;
+    broker.close().await
+}
+
+#[tokio::test]
+async fn a_log_that_has_lost_its_identity_is_not_read_anew() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("lost", 1, numbered(0, 3)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("lost", 1), 3).await?.len(), 3);
+    let file = directory(&bench).join("booblik.id");
+    let id = std::fs::read(&file)?;
+    std::fs::remove_file(&file)?;
+    let error = run_to_error(&bench, "reader", bench.raw("lost", 1)).await;
+    assert_eq!(error.kind(), Kind::Corrupt, "{error:?}");
+    assert!(error.to_string().contains("booblik.id"), "{error}");
+    std::fs::write(&file, id)?;
+    bench.write("lost", 1, numbered(3, 1)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("lost", 1), 1).await?[0].offset, 3);
+    Ok(())
 }

@@ -8,6 +8,10 @@ use crate::booblik::broker::{Broker, BrokerOptions, Partition, TopicOptions};
 use crate::conf::Settings;
 use crate::error::{Error, Kind, Result};
 
+/// The log's own files in its directory: what it is known by, and its topics.
+const ID: &str = "booblik.id";
+const TOPICS: &str = "booblik.topics";
+
 pub(super) struct Place {
     directory: PathBuf,
     options: BrokerOptions,
@@ -49,11 +53,43 @@ impl Place {
                 Err(Error::new(Kind::Closed, "the log is closed").at(self.directory.display().to_string()))
             }
             State::New => {
-                let broker = Broker::open(&self.directory, self.options.clone()).await?;
+                self.check_identity()?;
+                let opened = Broker::open(&self.directory, self.options.clone()).await;
+                let broker = opened.map_err(|error| self.explain(error))?;
                 *state = State::Open(broker.clone());
                 Ok(broker)
             }
         }
+    }
+
+    /// A log without its identity would get a new one, by which no app finds its positions.
+    ///
+    /// Errors: `Kind::Corrupt`.
+    fn check_identity(&self) -> Result<()> {
+        let [id, topics] = [ID, TOPICS].map(|name| self.directory.join(name));
+        if id.exists() || !topics.exists() {
+            return Ok(());
+        }
+        let text = "the log has lost its identity, which is what apps find their positions by. Write it again: it is \
+                    the end of the name of their files, `booblik-<identity>.positions`; 32 other hexadecimal digits \
+                    make every app begin anew, by its topics' `start`";
+        Err(Error::new(Kind::Corrupt, text).at(id.display().to_string()))
+    }
+
+    /// What to do when another process has the log, so that nothing is read again there and keys stay with their records.
+    fn explain(&self, error: Error) -> Error {
+        if error.kind() != Kind::Locked {
+            return error;
+        }
+        let id = std::fs::read_to_string(self.directory.join(ID)).unwrap_or_default();
+        let text = format!(
+            "another process has this log. To share it, end that one, let `slipstream broker serve --dir {}` serve it, and \
+             say `broker = booblik://host:port?id={}` and `encoding = envelope` in all of them: positions and records \
+             stay the same",
+            self.directory.display(),
+            id.trim(),
+        );
+        Error::new(Kind::Locked, text).at(self.directory.display().to_string()).because(error)
     }
 
     /// The partitions of a topic, which is created with `partitions` or the default number if it is missing.
