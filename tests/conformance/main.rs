@@ -54,6 +54,8 @@ mod on_kafka;
 mod positions;
 mod records;
 mod refusals;
+#[cfg(all(feature = "booblik", feature = "log"))]
+mod saying;
 #[cfg(feature = "kafka")]
 mod transcript;
 

@@ -3,6 +3,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `envelope` | the bytes of a record that has a key, headers and a timestamp |
+//! | `format` | which of the encodings a topic is written in, and what that leaves out |
 //! | `spread` | which partition a record belongs to |
 //! | `log` | what the two have in common: a log that can be read |
 //! | `begin` | where reading begins, and whether the log is still the one that was read before |
@@ -17,6 +18,7 @@ mod driver;
 mod embedded;
 mod envelope;
 mod feeding;
+mod format;
 mod log;
 mod remote;
 mod spread;

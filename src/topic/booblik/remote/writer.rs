@@ -19,6 +19,7 @@ use crate::conf::{Durability, Encoding};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Push, Queue};
 use crate::topic::booblik::envelope;
+use crate::topic::booblik::format::Format;
 use crate::topic::booblik::spread::Spread;
 use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
 use crate::topic::room::Room;
@@ -79,7 +80,7 @@ pub(super) struct RemoteWriter(Arc<Inner>);
 
 struct Inner {
     remote: Arc<Remote>,
-    encoding: Encoding,
+    format: Format,
     acks: Acks,
     progress: Arc<Progress>,
     open: OnceLock<Open>,
@@ -106,7 +107,8 @@ impl Inner {
     }
 
     fn payload(&self, record: &Outgoing) -> Result<Bytes> {
-        let payload = match self.encoding {
+        self.format.check(record)?;
+        let payload = match self.format.encoding {
             Encoding::Envelope => {
                 let mut bytes = Vec::new();
                 envelope::encode(record, envelope::now(), &mut bytes);
@@ -114,10 +116,6 @@ impl Inner {
             }
             Encoding::Plain => record.value.clone().unwrap_or_default(),
         };
-        if payload.is_empty() {
-            let text = "a plain record has at least one byte: null and empty values need `encoding = \"envelope\"`";
-            return Err(Error::new(Kind::Encode, text).at(&*record.topic));
-        }
         let frame_bytes = produce_frame_bytes(&record.topic, 1, payload.len());
         if payload.len() > MAX_RECORD_BYTES || frame_bytes > MAX_FRAME_BYTES {
             let text = format!("a record of {} bytes; the protocol takes {MAX_RECORD_BYTES}", payload.len());
@@ -158,13 +156,13 @@ impl Inner {
 }
 
 impl RemoteWriter {
-    pub(super) fn new(remote: Arc<Remote>, encoding: Encoding, durability: Durability) -> Self {
+    pub(super) fn new(remote: Arc<Remote>, format: Format, durability: Durability) -> Self {
         let acks = match durability {
             Durability::Written => Acks::Written,
             Durability::Forced => Acks::Forced,
         };
         let (progress, open, stop) = (Arc::default(), OnceLock::new(), CancellationToken::new());
-        Self(Arc::new(Inner { remote, encoding, acks, progress, open, stop }))
+        Self(Arc::new(Inner { remote, format, acks, progress, open, stop }))
     }
 }
 
