@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, ServerOptions, TopicOptions};
 use slipstream::booblik::log::OnDamage;
+use slipstream::booblik::wire::crc32c;
 use slipstream::prelude::*;
 use slipstream::topic::OutOfRange;
 use slipstream::{Kind, Timestamp};
@@ -50,7 +51,8 @@ async fn a_restart_keeps_records_and_positions_with_the_checksum_of_the_last_rec
     let lines = std::fs::read_to_string(positions_file(&bench, "reader"))?;
     let broker = open(&bench, BrokerOptions::default()).await?;
     let last = broker.partition(&bench.name("kept"), 0)?.read(2, 1)?.records().next().map(|record| record.crc);
-    assert_eq!(lines, format!("slipstream positions 2\n{}\t0\t3\t{:08x}\n", bench.name("kept"), last.unwrap()));
+    let above = format!("slipstream positions 4\n{}\t0\t3\t{:08x}\n", bench.name("kept"), last.unwrap());
+    assert_eq!(lines, format!("{above}checksum\t{:08x}\n", crc32c(above.as_bytes())));
     broker.close().await?;
     bench.write("kept", 1, numbered(3, 1)).await?;
     let read: Vec<Raw> = bench.read("reader", &bench.raw("kept", 1), 1).await?;
@@ -92,7 +94,9 @@ async fn a_broker_whose_log_was_replaced_ends_the_run() -> Result<()> {
     run.stop().await?;
     // The second one has the topic under another name: what tells positions apart is the broker and the topic.
     let kept = std::fs::read_to_string(positions_file(&one, "reader"))?;
-    std::fs::write(positions_file(&one, "reader"), kept.replace(&name(&one), &name(&two)))?;
+    let (lines, _) = kept.split_once("checksum").unwrap();
+    let lines = lines.replace(&name(&one), &name(&two));
+    std::fs::write(positions_file(&one, "reader"), format!("{lines}checksum\t{:08x}\n", crc32c(lines.as_bytes())))?;
     let error = read(&two).run().await.unwrap_err();
     assert!(error.to_string().contains("the log was replaced"), "{error}");
     Ok(())
