@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Client;
 use super::call::{fetch_frame_bytes, placed, read_fetched};
 use super::connection::{Answer, Ask};
-use super::error::{ClientError, Ended, Place};
+use super::error::{ClientError, Ended, Place, check_name};
 use super::gap::{OutOfRange, Start, Step, describe, step};
 use super::link::{Deadline, Link, Pending};
 use crate::booblik::wire::{
@@ -102,6 +102,7 @@ impl ConsumerBuilder {
     /// [`ClientError::Setting`], [`ErrorCode::UnknownTopicOrPartition`], and what any call may fail with.
     pub async fn open(self) -> Result<Consumer, ClientError> {
         self.ask.check()?;
+        check_name(&self.topic)?;
         let link = self.client.own_link();
         let place = Place::new(self.topic, self.partition);
         let (position, high_watermark) = match self.start {

@@ -79,14 +79,14 @@ pub enum Ended {
 ///
 /// let error = ClientError::Refused { code: ErrorCode::PartitionUnavailable, place: None };
 /// assert!(error.is_retryable());
-/// assert_eq!(error.to_string(), "the broker refused: PARTITION_UNAVAILABLE");
+/// assert_eq!(error.to_string(), "the broker refused: PARTITION_UNAVAILABLE, it cannot write there now");
 /// assert_eq!(slipstream::Error::from(error).kind(), slipstream::Kind::Broker);
 /// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The broker answered with an error code. The connection stays usable.
-    #[error("the broker refused: {code}")]
+    #[error("the broker refused: {code}{}", hint(*code))]
     Refused {
         /// The code; one that this crate does not know keeps its number.
         code: ErrorCode,
@@ -141,6 +141,12 @@ pub enum ClientError {
         /// What was asked for.
         max_bytes: u32,
     },
+    /// No broker has a topic with that name. Nothing was sent.
+    #[error("`{name}` can be no topic's name, which is 1 to 249 letters, digits, `.`, `_` and `-`")]
+    TopicName {
+        /// The name, or how it begins.
+        name: String,
+    },
     /// A record without bytes: a log cannot store it. Nothing was sent.
     #[error("an empty record cannot be stored")]
     EmptyRecord,
@@ -171,8 +177,10 @@ pub enum ClientError {
         fate: Fate,
     },
     /// The deadline passed.
-    #[error("no answer within {after:?}")]
+    #[error("no answer from {broker} within {after:?}")]
     Timeout {
+        /// Its address.
+        broker: Arc<str>,
         /// The time that the call had.
         after: Duration,
         /// Whether the request can have reached the broker.
@@ -258,10 +266,35 @@ impl ClientError {
             Self::NoPartitions { .. } => Kind::UnknownTopic,
             Self::Lost { .. } | Self::Connect { .. } => Kind::Broker,
             Self::Timeout { .. } | Self::Full => Kind::Timeout,
-            Self::Address { .. } | Self::Setting(_) => Kind::Config,
+            Self::TopicName { .. } | Self::Address { .. } | Self::Setting(_) => Kind::Config,
             Self::Closed => Kind::Closed,
         }
     }
+}
+
+/// What a code means to whoever reads it.
+fn hint(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UnknownTopicOrPartition => {
+            ", it has no such topic or partition, and nobody can create one from here"
+        }
+        ErrorCode::PartitionUnavailable => ", it cannot write there now",
+        _ => "",
+    }
+}
+
+/// Characters of a name that are repeated.
+const NAME_MAX_CHARS: usize = 64;
+/// UTF-16 code units that a name has at most.
+const NAME_MAX_UNITS: usize = 249;
+
+/// Refuses what no broker takes: some take letters beyond ASCII.
+pub(super) fn check_name(name: &str) -> Result<(), ClientError> {
+    let is_fine = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=NAME_MAX_UNITS).contains(&name.encode_utf16().count()) && name.chars().all(is_fine) {
+        return Ok(());
+    }
+    Err(ClientError::TopicName { name: name.chars().take(NAME_MAX_CHARS).collect() })
 }
 
 fn lost(offset: i64, next: Option<i64>) -> String {
