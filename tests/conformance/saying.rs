@@ -59,3 +59,47 @@ async fn what_a_plain_record_leaves_out_is_said_once() -> Result<()> {
     }
     Ok(())
 }
+
+/// The number of partitions of a topic that is there already stays.
+#[tokio::test]
+async fn a_topic_with_other_partitions_than_declared_is_said_once() -> Result<()> {
+    for bench in [Bench::embedded(), Bench::booblik().await] {
+        bench.create("four", 4);
+        bench.write("four", 4, vec![text("k", "v")]).await?;
+        let lines = Lines::default();
+        let kept = lines.keep();
+        let topic = RawTopic::named(bench.name("four")).partitions(2);
+        assert_eq!(bench.read("reader", &topic, 1).await?.len(), 1);
+        drop(kept);
+        let said = lines.with("it has 4 partitions, not 2");
+        assert!(said.len() == 1 && said[0].contains("WARN") && said[0].contains(&bench.name("four")), "{said:?}");
+    }
+    Ok(())
+}
+
+/// Also for one who only sends, in a process of its own since the process-wide configuration is meant.
+#[tokio::test]
+async fn sender() -> Result<()> {
+    if std::env::var_os(SENDER).is_none() {
+        return Ok(());
+    }
+    slipstream::log::init();
+    let topic: Topic<String> = Topic::new("sent");
+    topic.send("one".to_owned()).await?;
+    topic.close().await
+}
+
+const SENDER: &str = "CONFORMANCE_SENDER";
+
+#[tokio::test]
+async fn where_topics_live_without_a_broker_is_said_outside_of_apps_too() -> Result<()> {
+    let state = tempfile::tempdir()?;
+    let mut sender = std::process::Command::new(std::env::current_exe()?);
+    sender.args(["--exact", "saying::sender", "--nocapture"]).env(SENDER, "1").env_remove("SLIPSTREAM_BROKER");
+    sender.env("SLIPSTREAM_STATE_DIR", state.path()).current_dir(state.path());
+    let output = tokio::task::spawn_blocking(move || sender.output()).await.unwrap()?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let line = format!("topics live in embedded:{}", state.path().join("_broker").display());
+    assert!(output.status.success() && said.contains(&line), "{said}");
+    Ok(())
+}

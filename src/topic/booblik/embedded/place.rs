@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use crate::booblik::broker::{Broker, BrokerOptions, Partition, TopicOptions};
 use crate::conf::Settings;
 use crate::error::{Error, Kind, Result};
+use crate::topic::booblik::Counts;
 
 /// The log's own files in its directory: what it is known by, and its topics.
 const ID: &str = "booblik.id";
@@ -16,6 +17,7 @@ pub(super) struct Place {
     directory: PathBuf,
     options: BrokerOptions,
     partitions: u32,
+    counts: Counts,
     state: Mutex<State>,
 }
 
@@ -34,7 +36,8 @@ impl Place {
         };
         let options = BrokerOptions { default, ..BrokerOptions::default() };
         let partitions = settings.embedded_partitions();
-        Self { directory: directory.to_owned(), options, partitions, state: Mutex::new(State::New) }
+        let (counts, state) = (Counts::default(), Mutex::new(State::New));
+        Self { directory: directory.to_owned(), options, partitions, counts, state }
     }
 
     pub(super) fn directory(&self) -> &Path {
@@ -96,6 +99,7 @@ impl Place {
     pub(super) async fn ensure(&self, topic: &str, partitions: Option<u32>) -> Result<Vec<Partition>> {
         let broker = self.broker().await?;
         let count = broker.ensure_topic(topic, partitions.unwrap_or(self.partitions) as usize).await?;
+        self.counts.compare(topic, partitions, count);
         let number = |at: usize| broker.partition(topic, i32::try_from(at).unwrap_or(i32::MAX));
         (0..count).map(number).collect()
     }

@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use self::writer::RemoteWriter;
+use super::Counts;
 use super::driver::LogDriver;
 use super::format::Format;
 use crate::booblik::client::{Address, Client, ClientError, Resend};
@@ -37,6 +38,7 @@ struct Remote {
     /// As in messages.
     url: String,
     identity: Arc<str>,
+    counts: Counts,
 }
 
 impl RemoteBackend {
@@ -53,7 +55,7 @@ impl RemoteBackend {
             .resend(Resend::Always)
             .build()?;
         let identity = id.map_or_else(|| file_name(host, port), str::to_owned).into();
-        Ok(Self { remote: Arc::new(Remote { client, url, identity }) })
+        Ok(Self { remote: Arc::new(Remote { client, url, identity, counts: Counts::default() }) })
     }
 
     fn writing(&self, encoding: Option<Encoding>, durability: Durability) -> Arc<dyn Writer> {

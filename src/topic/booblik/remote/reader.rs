@@ -84,6 +84,9 @@ impl Log for Remote {
 
     async fn partitions(&self, wanted: &Wanted) -> Result<Option<Vec<(i32, Bounds)>>> {
         let found = self.describe(&wanted.name).await?.filter(|partitions| !partitions.is_empty());
+        if let Some(found) = &found {
+            self.counts.compare(&wanted.name, wanted.partitions, found.len());
+        }
         let ends = |own: PartitionInfo| (own.partition, Bounds { low: own.log_start_offset, high: own.high_watermark });
         Ok(found.map(|partitions| partitions.into_iter().map(ends).collect()))
     }

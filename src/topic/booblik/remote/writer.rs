@@ -124,13 +124,14 @@ impl Inner {
         Ok(payload)
     }
 
-    async fn open(&self, topic: &Arc<str>) -> Result<()> {
+    async fn open(&self, topic: &Arc<str>, wanted: Option<u32>) -> Result<()> {
         if self.open.get().is_some() {
             return Ok(());
         }
         let missing = || Error::new(Kind::UnknownTopic, self.remote.missing(topic)).retryable();
         let partitions = self.remote.describe(topic).await?.ok_or_else(missing)?;
         let spread = Spread::new(partitions.len()).ok_or_else(missing)?;
+        self.remote.counts.compare(topic, wanted, partitions.len());
         let (mut parts, mut sendings) = (Vec::new(), Vec::new());
         for partition in partitions {
             let queue = Arc::new(Queue::new(WAITING_MAX_RECORDS, WAITING_MAX_BYTES));
@@ -215,8 +216,8 @@ impl Writer for RemoteWriter {
         .boxed()
     }
 
-    fn prepare(&self, topic: Arc<str>, _partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
+    fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
         let inner = Arc::clone(&self.0);
-        async move { inner.open(&topic).await }.boxed()
+        async move { inner.open(&topic, partitions).await }.boxed()
     }
 }
