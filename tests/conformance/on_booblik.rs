@@ -428,3 +428,28 @@ async fn a_log_that_has_lost_its_identity_is_not_read_anew() -> Result<()> {
     assert_eq!(bench.read("reader", &bench.raw("lost", 1), 1).await?[0].offset, 3);
     Ok(())
 }
+
+/// What the error says to do is enough.
+#[tokio::test]
+async fn a_topic_is_deleted_by_what_the_error_says() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("kept", 1, numbered(0, 1)).await?;
+    bench.write("gone", 2, numbered(0, 4)).await?;
+    let gone: RawTopic = bench.alone("gone");
+    let error = gone.admin()?.delete().await.unwrap_err().to_string();
+    gone.close().await?;
+    drop(gone);
+    for part in ["booblik.topics", &format!("{}-<partition>", bench.name("gone"))] {
+        assert!(error.contains(part), "{error} does not say {part}");
+    }
+    let file = directory(&bench).join("booblik.topics");
+    let is_other = |line: &&str| !line.starts_with(&bench.name("gone"));
+    let lines: Vec<String> = std::fs::read_to_string(&file)?.lines().filter(is_other).map(str::to_owned).collect();
+    std::fs::write(&file, lines.join("\n") + "\n")?;
+    for number in 0..2 {
+        std::fs::remove_dir_all(directory(&bench).join(format!("{}-{number}", bench.name("gone"))))?;
+    }
+    assert_eq!(bench.ends("gone").await?, None);
+    assert_eq!(bench.ends("kept").await?, Some(vec![(0, 1)]));
+    Ok(())
+}

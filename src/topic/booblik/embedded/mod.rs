@@ -106,8 +106,9 @@ impl Manage for LogManage {
         async move {
             place.find(&topic).await?;
             let text = format!(
-                "a topic of an embedded log cannot be deleted while the log is open: end the program and remove its \
-                 directories, `{topic}-<partition>`, in {}",
+                "a topic of an embedded log cannot be deleted while the log is open: end the program, take its line out \
+                 of `booblik.topics` and remove its directories, `{topic}-<partition>`, both in {}. Apps that have read \
+                 it then go on by their out-of-range policy",
                 place.directory().display()
             );
             Err(Error::new(Kind::Unsupported, text).at(&*topic))
