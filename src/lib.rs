@@ -113,6 +113,8 @@ pub mod __private;
 #[cfg(feature = "rocksdb")]
 pub use store::cache::{self, Cache, Retention};
 pub use store::keys;
+#[cfg(feature = "rocksdb")]
+pub use store::table::{self, Rows, Table};
 
 /// The pages in `docs/` and the first page: their examples are compiled and run with the others.
 #[cfg(doctest)]

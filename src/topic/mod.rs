@@ -17,6 +17,7 @@ mod record;
 mod room;
 mod sink;
 mod source;
+mod tables;
 
 #[cfg(feature = "booblik")]
 mod booblik;

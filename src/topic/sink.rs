@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+
 use super::declare::Topic;
 use super::driver::{Ack, Outgoing, Refused, Writer};
 use super::open::OpenTopic;
@@ -138,7 +141,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u32>, env: &Env) {
     let (flush, limit) = (Arc::clone(writer), env.parts().revoke_timeout);
     env.on_close(0, move || Box::pin(async move { flush.flush(limit).await }));
-    let (open, env) = (Arc::clone(open), env.clone());
+    let (open, writer, env) = (Arc::clone(open), Arc::clone(writer), env.clone());
     env.clone().tasks().spawn(async move {
         let who = format!("topic {}", open.name);
         let found = async {
@@ -166,5 +169,14 @@ fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u
             () = env.kill().cancelled() => {}
             () = needless => {}
         }
+        env.stop().run_until_cancelled(tell(writer.troubles(), &who, &env)).await;
     });
+}
+
+/// Says in `health()` what keeps a topic from being written.
+async fn tell(troubles: Option<BoxStream<'static, Option<String>>>, who: &str, env: &Env) {
+    let Some(mut troubles) = troubles else { return };
+    while let Some(trouble) = troubles.next().await {
+        env.set_notice(who, trouble.map(|trouble| format!("cannot be written: {trouble}")));
+    }
 }

@@ -60,7 +60,7 @@ pub struct Broker {
     child: Child,
     address: SocketAddr,
     /// Its standard output, which stays open.
-    _out: BufReader<std::process::ChildStdout>,
+    out: BufReader<std::process::ChildStdout>,
 }
 
 impl Broker {
@@ -77,11 +77,20 @@ impl Broker {
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("booblik listening on ").expect("the line that says it is ready");
-        Self { address: address.parse().unwrap(), child, _out: out }
+        Self { address: address.parse().unwrap(), child, out }
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Reads its standard output until a line has these words.
+    pub fn until_it_says(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it has ended and not said {words:?}");
+        }
     }
 
     /// Waits until one of its threads writes into a pipe that is full.

@@ -223,13 +223,22 @@ fn check_names_file_and_byte_of_damage_and_changes_nothing() {
 }
 
 #[test]
-fn check_misses_a_partition_below_others_and_refuses_what_is_no_log() {
+fn check_misses_partitions_that_the_topic_should_have_and_refuses_what_is_no_log() {
     let directory = tempfile::tempdir().unwrap();
     drop(Broker::start(directory.path(), &["--topic", "t:3"]));
     std::fs::remove_dir_all(directory.path().join("t-1")).unwrap();
     let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
     assert_eq!(code, Some(1));
-    assert!(out.contains("t-1: there is no such partition"), "{out}");
+    assert!(out.contains("t-1: there is no such partition, but topic t has 3"), "{out}");
+    // The last one is known from what the broker has written down.
+    std::fs::remove_dir_all(directory.path().join("t-2")).unwrap();
+    let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("t-2: there is no such partition, but topic t has 3"), "{out}");
+    std::fs::write(directory.path().join("booblik.topics"), "t three\n").unwrap();
+    let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("`t three` is no topic and its number of partitions"), "{out}");
 
     let empty = tempfile::tempdir().unwrap();
     let (code, _, err) = run(&["check", empty.path().to_str().unwrap()]);

@@ -52,3 +52,5 @@ pub use health::{Health, PartitionMetrics, Unavailable};
 pub use options::{BrokerOptions, TopicOptions};
 pub use partition::Partition;
 pub use server::{Server, ServerMetrics, ServerOptions};
+#[cfg(feature = "cli")]
+pub(crate) use store::topics as topics_in;

@@ -89,7 +89,7 @@ pub(super) fn identity(directory: &Path) -> Result<String> {
 }
 
 /// How many partitions the topics have that are written down, or whose directories are there.
-pub(super) fn topics(directory: &Path) -> Result<BTreeMap<String, i32>> {
+pub(crate) fn topics(directory: &Path) -> Result<BTreeMap<String, i32>> {
     let mut counts = BTreeMap::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout_at;
 
 use super::connection::{Answer, Ask};
@@ -15,7 +15,7 @@ use super::error::{ClientError, Fate, Place, check_name};
 use super::link::{Again, Deadline, Dialer, Link};
 use super::options::{ClientBuilder, Options, Resend};
 use super::producer::ProducerBuilder;
-use super::stats::{ClientStats, Counters};
+use super::stats::ClientStats;
 use super::topic::Topic;
 use super::{Address, Ended};
 use crate::booblik::wire::{self, Acks, Fetch, Fetched, Produced, TopicInfo};
@@ -76,7 +76,7 @@ impl Client {
 
     pub(super) fn new(address: Address, options: Options) -> Self {
         let waiting = Semaphore::new(options.max_waiting);
-        let dialer = Arc::new(Dialer { address, options, counters: Arc::new(Counters::default()) });
+        let dialer = Arc::new(Dialer { address, options, counters: Arc::default(), away: watch::Sender::default() });
         let main = Link::new(Arc::clone(&dialer));
         let inner = Inner { dialer, main, idle: Mutex::default(), waiting, is_closed: AtomicBool::new(false) };
         Self { inner: Arc::new(inner) }
@@ -84,6 +84,11 @@ impl Client {
 
     pub(super) async fn dial(&self) -> Result<(), ClientError> {
         self.inner.main.dial().await.map(drop)
+    }
+
+    /// Why the broker cannot be reached, as soon as an attempt to connect has failed and until one succeeds.
+    pub(crate) fn away(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.inner.dialer.away.subscribe()
     }
 
     /// The address of the broker.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::backoff::Backoff;
@@ -22,6 +22,8 @@ pub(super) struct Dialer {
     pub(super) address: Address,
     pub(super) options: Options,
     pub(super) counters: Arc<Counters>,
+    /// Why the last attempt to connect failed; nothing after one that did not.
+    pub(super) away: watch::Sender<Option<Arc<str>>>,
 }
 
 /// The time that a call has.
@@ -198,11 +200,16 @@ impl Dialer {
         let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut)).flatten();
         let connection =
             stream.and_then(|stream| Connection::start(stream, self.options.max_in_flight, Arc::clone(&self.counters)));
-        if connection.is_ok() {
-            self.counters.connected();
-        } else {
-            self.counters.failed_to_connect();
+        match &connection {
+            Ok(_) => self.counters.connected(),
+            Err(_) => self.counters.failed_to_connect(),
         }
+        let away = connection.as_ref().err().map(|error| Arc::from(error.to_string()));
+        self.away.send_if_modified(|known| {
+            let is_news = *known != away;
+            *known = away;
+            is_news
+        });
         connection
     }
 

@@ -56,7 +56,9 @@ impl<L: Log> Feeder<L> {
         while let Some(room) = self.room().await {
             let bytes = reader.next(&mut records, room).await?;
             self.next = reader.position();
-            self.feed.queue.push_batch(&mut records, bytes);
+            if !records.is_empty() {
+                self.feed.queue.push_batch(&mut records, bytes);
+            }
             if self.troubled {
                 self.say(None).await;
             }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::error::Result;
 use crate::message::Record;
 use crate::topic::begin::Bounds;
@@ -34,12 +36,15 @@ pub(super) trait Log: Send + Sync + 'static {
 
     /// What is said while a topic is missing.
     fn missing(&self, wanted: &Wanted) -> String;
+
+    /// Why the log cannot be reached, as long as it cannot; `None` where that cannot happen.
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>>;
 }
 
 /// Reads a partition in order.
 pub(super) trait Reader: Send + 'static {
     /// Waits until there are records, adds at most `max` to `records` (at least one may be asked for), and returns the
-    /// bytes that they take in memory. Every checksum was compared.
+    /// bytes that they take in memory. Every checksum was compared. It may add none when it has waited for a while.
     ///
     /// Errors: `Kind::OutOfRange` when the log does not have the next record and what is behind it; retryable ones,
     /// after which the reader is as before; others.

@@ -126,4 +126,8 @@ impl Log for Place {
     fn missing(&self, wanted: &Wanted) -> String {
         format!("topic {} does not exist yet", wanted.name)
     }
+
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>> {
+        None
+    }
 }

@@ -80,6 +80,26 @@ impl Remote {
         }
     }
 
+    /// The same, without the client's patience when the broker has just become unreachable.
+    async fn describe_or_say(&self, topic: &str) -> Result<Option<Vec<PartitionInfo>>> {
+        let mut away = self.client.away();
+        let unreachable = async {
+            loop {
+                if away.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                if let Some(why) = &*away.borrow_and_update() {
+                    return format!("the broker cannot be reached: {why}");
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            described = self.describe(topic) => described,
+            why = unreachable => Err(Error::new(Kind::Broker, why).at(self.url.clone()).retryable()),
+        }
+    }
+
     /// What is said of a topic that is missing.
     fn missing(&self, topic: &str) -> String {
         let url = &self.url;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Remote;
 use crate::booblik::client::{ClientError, Consumer, Start};
 use crate::booblik::wire::{Damage, Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
@@ -34,13 +36,12 @@ pub(in crate::topic::booblik) struct RemoteReader {
 }
 
 impl RemoteReader {
-    /// Fetches on, after waiting for something to fetch.
+    /// Fetches on, after waiting for something to fetch; none when there was none for a while.
     async fn fill(&mut self) -> Result<Fetched> {
         loop {
             match self.consumer.poll().await {
-                Ok(records) if records.is_empty() => {}
                 Ok(records) => {
-                    if std::mem::take(&mut self.is_large) {
+                    if !records.is_empty() && std::mem::take(&mut self.is_large) {
                         self.consumer.set_max_bytes(FETCH_BYTES)?;
                     }
                     return Ok(records.into_iter());
@@ -136,5 +137,9 @@ impl Log for Remote {
 
     fn missing(&self, wanted: &Wanted) -> String {
         Self::missing(self, &wanted.name)
+    }
+
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>> {
+        Some(self.client.away())
     }
 }

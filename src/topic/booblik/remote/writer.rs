@@ -1,15 +1,17 @@
 //! Writing over the protocol: a queue and a task for each partition, one request under way in each, sent again until
 //! the broker has answered. Order is kept; a record whose answer was lost may be there twice.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::sync::Notify;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Remote;
@@ -53,7 +55,12 @@ pub(super) struct Progress {
     /// Records that wait or are under way.
     under_way: AtomicU64,
     ended: Notify,
+    /// Why what waits is not written, by partition.
+    trouble: watch::Sender<Trouble>,
 }
+
+/// Reasons by partition.
+pub(super) type Trouble = BTreeMap<i32, Arc<str>>;
 
 impl Progress {
     /// So many records have been acknowledged, or have failed.
@@ -61,6 +68,14 @@ impl Progress {
         if self.under_way.fetch_sub(records as u64, Ordering::SeqCst) == records as u64 {
             self.ended.notify_waiters();
         }
+    }
+
+    /// Says why a partition cannot be written, or that it can.
+    pub(super) fn set_trouble(&self, partition: i32, why: Option<Arc<str>>) {
+        self.trouble.send_if_modified(|trouble| match why {
+            Some(why) => trouble.insert(partition, Arc::clone(&why)).is_none_or(|known| known != why),
+            None => trouble.remove(&partition).is_some(),
+        });
     }
 
     async fn all_ended(&self) {
@@ -129,7 +144,7 @@ impl Inner {
             return Ok(());
         }
         let missing = || Error::new(Kind::UnknownTopic, self.remote.missing(topic)).retryable();
-        let partitions = self.remote.describe(topic).await?.ok_or_else(missing)?;
+        let partitions = self.remote.describe_or_say(topic).await?.ok_or_else(missing)?;
         let spread = Spread::new(partitions.len()).ok_or_else(missing)?;
         self.remote.counts.compare(topic, wanted, partitions.len());
         let (mut parts, mut sendings) = (Vec::new(), Vec::new());
@@ -214,6 +229,17 @@ impl Writer for RemoteWriter {
             Err(Error::new(Kind::Timeout, text).at(inner.remote.url.clone()))
         }
         .boxed()
+    }
+
+    fn troubles(&self) -> Option<BoxStream<'static, Option<String>>> {
+        let trouble = self.0.progress.trouble.subscribe();
+        let next = |mut trouble: watch::Receiver<Trouble>| async move {
+            trouble.changed().await.ok()?;
+            let why =
+                trouble.borrow_and_update().iter().next().map(|(number, why)| format!("partition {number}: {why}"));
+            Some((why, trouble))
+        };
+        Some(stream::unfold(trouble, next).boxed())
     }
 
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
