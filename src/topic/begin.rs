@@ -50,6 +50,13 @@ pub(crate) fn describe(position: i64, bounds: Bounds) -> String {
     }
 }
 
+/// What is missing inside of a log, in numbers.
+#[cfg(feature = "booblik")]
+pub(crate) fn describe_gap(position: i64, next: i64, bounds: Bounds) -> String {
+    let (last, Bounds { low, high }) = (next - 1, bounds);
+    format!("records {position} to {last} are lost by damage, in the middle of the log of {low} to {high}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -97,6 +97,9 @@ pub enum Start {
 
 /// What to do when the log no longer has (or does not yet have) a group's position. Applied once, and logged as an
 /// error with the number of records concerned.
+///
+/// Where a booblik log has lost records in its middle, to damage that its broker was told to live with, `Earliest` and
+/// `Latest` both go on with the first record behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OutOfRange {

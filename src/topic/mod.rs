@@ -8,6 +8,7 @@ mod declare;
 pub(crate) mod driver;
 mod hub;
 mod lane;
+mod lockfile;
 mod offsets;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod opaque;

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, Partition, TopicOptions};
+use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, Partition, ServerOptions, TopicOptions};
 use slipstream::booblik::log::OnDamage;
-use slipstream::booblik::wire;
+use slipstream::booblik::wire::{self, Damage, Ending, ErrorCode};
 use slipstream::{Error, Kind};
 use tempfile::TempDir;
 
+use super::peer::{Ask, Peer};
 use super::support::small_segments;
 
 /// A directory with one partition, `t-0`, written by hand.
@@ -263,4 +264,25 @@ async fn a_record_that_is_damaged_while_it_is_served_is_noticed_by_its_reader() 
     OpenOptions::new().write(true).open(made.path(0)).unwrap().write_all_at(b"X", 11 + 8).unwrap();
     let checks: Vec<bool> = partition.read(0, 1000).unwrap().records().map(|record| record.check().is_ok()).collect();
     assert_eq!(checks, [true, false, true]);
+}
+
+#[tokio::test]
+async fn a_fetch_where_records_are_missing_is_told_where_they_begin_again() {
+    let mut first = stored(&THREE);
+    *first.last_mut().unwrap() ^= 1;
+    let made = Made::new().segment(0, &first).segment(3, &stored(&[b"four"]));
+    let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    let broker = Broker::open(made.0.path(), BrokerOptions::default().topic("t", serve)).await.unwrap();
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
+    let mut peer = Peer::connect(server.local_addr()).await;
+
+    let fetched = peer.fetch("t", 0, Ask::at(2).wait(60_000)).await.unwrap();
+    assert_eq!((fetched.records.len(), fetched.high_watermark), (0, 4));
+    assert_eq!(fetched.ending, Ending::Damaged(Damage::Gap { next: 3 }));
+    assert_eq!(peer.values("t", 0, 3).await, [b"four"]);
+    assert_eq!(
+        peer.fetch("t", 0, Ask { max_bytes: 5, ..Ask::at(2) }).await.unwrap().ending,
+        Ending::Cut { record_bytes: 0 }
+    );
+    assert_eq!(peer.fetch("t", 0, Ask::at(5)).await, Err(ErrorCode::OffsetOutOfRange));
 }

@@ -120,7 +120,7 @@ impl Loaded {
         if options.on_damage == OnDamage::Refuse {
             return Err(Error::new(Kind::Corrupt, missing));
         }
-        tracing::error!("{}: {missing}; reading there is out of range", directory.display());
+        tracing::error!("{}: {missing}; who reads there is told to go on behind it", directory.display());
         Ok(true)
     }
 

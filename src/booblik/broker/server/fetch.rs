@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tokio::time::{Instant, sleep_until};
 
 use crate::booblik::log::{Found, Slice};
-use crate::booblik::wire::{ErrorCode, FETCHED_HEAD_BYTES, Fetch, fetched_head};
+use crate::booblik::wire::{ErrorCode, FETCHED_HEAD_BYTES, Fetch, fetched_head, gap_record};
 
 use super::super::partition::Partition;
 use super::counts::{Gauge, count};
@@ -38,6 +38,14 @@ impl Session {
             }
             Ok(Found::CaughtUp) => {
                 self.out.extend_from_slice(&fetched_head(correlation_id, ready.high_watermark, 0));
+                Ok(())
+            }
+            Ok(Found::Gap { next }) => {
+                let record = gap_record(next);
+                let bytes = record.len().min(fetch.payload_limit() as usize);
+                let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+                self.out.extend_from_slice(&fetched_head(correlation_id, ready.high_watermark, length));
+                self.out.extend_from_slice(record.get(..bytes).unwrap_or_default());
                 Ok(())
             }
             Ok(Found::OutOfRange) => {
@@ -121,6 +129,6 @@ fn is_enough(ready: &Ready, fetch: &Fetch<'_>) -> bool {
     match &ready.found {
         Ok(Found::Slice(slice)) => slice.sealed || slice.bytes >= fetch.wanted_bytes().into(),
         Ok(Found::CaughtUp) => false,
-        Ok(Found::OutOfRange) | Err(_) => true,
+        Ok(Found::Gap { .. } | Found::OutOfRange) | Err(_) => true,
     }
 }
