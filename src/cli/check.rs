@@ -30,12 +30,16 @@ struct Found {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = &arguments.directory;
-    let partitions = partitions(directory)?;
+    let mut partitions = partitions(directory)?;
     let is_partition = partitions == [directory.clone()];
     let topics = if is_partition { Ok(BTreeMap::new()) } else { topics_in(directory) };
     if partitions.is_empty() && topics.as_ref().is_ok_and(BTreeMap::is_empty) {
         let text = "it holds no partition: neither directories named TOPIC-NUMBER nor segments";
         return Err(Error::new(Kind::UnknownTopic, text).at(directory.display().to_string()));
+    }
+    if let (false, Ok(topics)) = (is_partition, &topics) {
+        // Other directories are nobody's, whatever they are named.
+        partitions.retain(|path| belongs(path, topics));
     }
     let mut found = Found::default();
     for partition in &partitions {
@@ -70,6 +74,11 @@ fn partitions(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(partitions)
 }
 
+fn belongs(path: &Path, topics: &BTreeMap<String, i32>) -> bool {
+    let place = name(path).and_then(split_directory);
+    place.is_some_and(|(topic, number)| topics.get(topic).is_some_and(|count| number < *count))
+}
+
 fn name(path: &Path) -> Option<&str> {
     path.file_name().and_then(|name| name.to_str())
 }
@@ -84,6 +93,9 @@ impl Found {
                 if error.place().is_none() { error.at(directory.display().to_string()) } else { error }
             })?,
         };
+        if segments.is_empty() {
+            self.problem(&format!("{}: there is no segment in it", directory.display()))?;
+        }
         let last = segments.last().map(|segment| segment.base_offset);
         for segment in &segments {
             self.segments += 1;
@@ -102,7 +114,7 @@ impl Found {
             let path = |number| directory.join(partition_directory(topic, number));
             for missing in (0..*count).map(path).filter(|path| !path.is_dir()) {
                 let text = format!("there is no such partition, but topic {topic} has {count}");
-                self.problem(&format!("{}: {text}; a broker begins it anew", missing.display()))?;
+                self.problem(&format!("{}: {text}", missing.display()))?;
             }
         }
         Ok(())
@@ -130,6 +142,10 @@ fn line(directory: &Path, segment: &SegmentCheck, is_last: bool) -> Option<Strin
     let problem = segment.problem.as_ref()?;
     let file = directory.join(format!("{:020}.log", segment.base_offset));
     let (byte, offset) = (segment.bytes, segment.end_offset);
-    let cut = if is_last { "; a broker that opens it cuts it off there" } else { "" };
+    let cut = if is_last && !problem.contains("good ones follow") {
+        "; a broker that opens it cuts it off there"
+    } else {
+        ""
+    };
     Some(format!("{}: byte {byte}, offset {offset}: {problem}{cut}", file.display()))
 }

@@ -38,7 +38,10 @@ pub(super) async fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let address = arguments.broker.address();
     let late = || crate::Error::new(crate::Kind::Timeout, "no answer within 5 s").at(format!("broker {address}"));
-    let topics = tokio::time::timeout(LIMIT, asked).await.unwrap_or_else(|_| Err(late()))?;
+    let topics = tokio::time::timeout(LIMIT, asked)
+        .await
+        .unwrap_or_else(|_| Err(late()))
+        .map_err(|error| arguments.broker.placed(error))?;
     let partitions: usize = topics.iter().map(|topic| topic.partitions.len()).sum();
     super::say(&format!("ok: {} topics, {partitions} partitions", topics.len()))?;
     Ok(ExitCode::SUCCESS)

@@ -12,8 +12,8 @@ use super::super::partition::Partition;
 use super::counts::{Gauge, count};
 use super::session::{End, Session};
 
-/// What is read ahead of a fetch that waits, at most.
-const AHEAD_BYTES: usize = 256 << 10;
+/// After so much nothing is read on while a fetch waits: the buffer of a read is not outgrown.
+const AHEAD_BYTES: usize = 16 << 10;
 
 /// What there is to answer with.
 struct Ready {
@@ -107,8 +107,8 @@ impl Session {
             if let Err(end) = self.read() {
                 return end;
             }
-            if self.take_closed().is_some() {
-                return End::dropped("it left while a fetch waited");
+            if let Some(end) = self.take_closed() {
+                return end;
             }
         }
     }
