@@ -273,7 +273,7 @@ async fn a_group_with_forced_requests_waits_for_the_disk_once() {
 
 #[tokio::test]
 async fn a_stop_takes_no_answer_from_a_client_that_goes_on_sending_and_reads_slowly() {
-    let options = ServerOptions { drain: Duration::from_secs(60), ..ServerOptions::default() };
+    let options = ServerOptions { drain: Duration::from_mins(1), ..ServerOptions::default() };
     let serving = serving_with(BrokerOptions::default(), options).await;
     let mut peer = serving.peer().await;
     let frame = peer.produce_frame("t", 0, Acks::Written, &[b"x"]);
