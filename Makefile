@@ -3,6 +3,7 @@
 # make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 # make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
+# make bench-peers runs the same counting here and in other engines on one broker and writes that into the same page
 #
 # RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
 # tests alike, in a folder outside the checkout: one profile, no RUSTFLAGS, and never another set of their features.
@@ -34,7 +35,8 @@ BENCH_BUILD := --profile dev --config '$(OWN).opt-level=3' --config '$(OWN).code
 	--config '$(OWN).debug-assertions=false' --config '$(OWN).overflow-checks=false'
 BENCH ?=
 
-.PHONY: bench chaos help demo demo-reset setup-demo setup-chaos test setup-test style check-features run-tests docs package
+.PHONY: bench bench-peers chaos help demo demo-reset setup-demo setup-chaos test setup-test style check-features \
+	run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -113,3 +115,8 @@ package:
 
 bench: setup-test
 	@BENCH_WRITE=1 scripts/kafka.sh run --name bench -- cargo bench $(BENCH_BUILD) --bench bench -- $(BENCH)
+
+# Ours is the row `kafka-count`.
+bench-peers: setup-test
+	@scripts/setup.sh peers
+	@scripts/kafka.sh run --name peers -- scripts/peers.sh cargo bench $(BENCH_BUILD) --bench bench --

@@ -13,7 +13,7 @@ pub(crate) use channel::{Channel, Writer, run_channel};
 pub use every::{Every, every};
 pub(crate) use fanout::fan_out;
 pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
-pub use into::{Attach, FromStream, IntoSource, SourceOptions};
+pub use into::{Attach, FromStream, IntoSource, LogSource, SourceOptions};
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};

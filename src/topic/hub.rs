@@ -13,7 +13,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
+use super::tables;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{LaneFold, SourceFold};
 use crate::flow::{Env, Position, SourceStats};
 
 type Key = (Arc<str>, i32);
@@ -21,11 +23,18 @@ type Key = (Arc<str>, i32);
 /// Makes and runs the lane of a partition; the typed part of a topic, as the hub sees it.
 pub(crate) trait LaneMaker: Send + Sync {
     /// The future of a lane.
-    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()>;
+    fn lane(
+        &self,
+        assignment: &Assignment,
+        control: Arc<LaneControl>,
+        fold: Option<Box<dyn LaneFold>>,
+    ) -> BoxFuture<'static, ()>;
     /// The source's counters.
     fn stats(&self) -> &Arc<SourceStats>;
     /// Whether a partition that the group has no position for is an error.
     fn needs_position(&self) -> bool;
+    /// The tables that it is folded into.
+    fn fold(&self) -> Option<&Arc<dyn SourceFold>>;
 }
 
 /// A seek that someone asked for.
@@ -106,6 +115,7 @@ struct Lane {
 /// The running part of a hub.
 struct Session {
     env: Env,
+    backend: Arc<dyn Backend>,
     driver: Arc<dyn Driver>,
     makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
     lanes: HashMap<Key, Lane>,
@@ -134,12 +144,14 @@ impl Session {
                 (Membership::Everything(own.all().await), Some(own))
             }
         };
+        tables::open(&*hub.backend, topics.iter().filter_map(|(_, maker)| maker.fold()), env).await?;
         let revoke_timeout = env.parts().revoke_timeout;
         let wanted = topics.iter().map(|(wanted, _)| wanted.clone()).collect();
         let driver = hub.backend.subscribe(Subscription { topics: wanted, group, revoke_timeout }, sender)?;
         let makers = topics.into_iter().map(|(wanted, maker)| (wanted.name, maker)).collect();
         let session = Self {
             env: env.clone(),
+            backend: Arc::clone(&hub.backend),
             driver,
             makers,
             lanes: HashMap::new(),
@@ -168,7 +180,12 @@ impl Session {
                     draining = true;
                     self.lanes.values().for_each(|lane| lane.control.stop.cancel());
                 }
-                () = lane_over.notified(), if !draining => draining = self.end_topics(),
+                () = lane_over.notified(), if !draining => {
+                    if let Err(error) = self.start_over().await {
+                        self.env.fail(error);
+                    }
+                    draining = self.end_topics();
+                }
                 () = all_ended(self.lanes.values()), if draining => break,
                 event = events.recv() => match event {
                     Some(event) => if let Err(error) = self.on_event(event, draining).await {
@@ -249,17 +266,27 @@ impl Session {
             let message = "the group has no position, and `auto.offset.reset` is `error`";
             return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
         }
-        self.start_lane(&assignment);
+        self.begin_lane(&assignment).await?;
         tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
         Ok(())
     }
 
-    fn start_lane(&mut self, assignment: &Assignment) {
+    /// Starts a lane, with the rows of its tables.
+    async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
+        let fold = match self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) {
+            Some(fold) => Some(tables::begin(&*self.backend, fold, assignment).await?),
+            None => None,
+        };
+        self.start_lane(assignment, fold);
+        Ok(())
+    }
+
+    fn start_lane(&mut self, assignment: &Assignment, fold: Option<Box<dyn LaneFold>>) {
         let feed = &assignment.feed;
         let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };
         let stats = maker.stats().add_lane(feed.partition);
         let control = LaneControl::new(Arc::clone(&stats));
-        let lane = maker.lane(assignment, Arc::clone(&control));
+        let lane = maker.lane(assignment, Arc::clone(&control), fold);
         let (end, ended) = watch::channel(false);
         let source = Arc::clone(maker.stats());
         let (over, own) = (Arc::clone(&self.lane_over), Arc::clone(&control));
@@ -267,7 +294,7 @@ impl Session {
             lane.await;
             source.remove_lane(&stats);
             end.send_replace(true);
-            if own.is_over() {
+            if own.is_over() || own.starts_over() {
                 over.notify_one();
             }
         });
@@ -275,6 +302,20 @@ impl Session {
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
+    }
+
+    /// Begins partitions anew whose log is another one than the one that their tables know: nothing of what the group has
+    /// committed is about this one.
+    async fn start_over(&mut self) -> Result<()> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
+        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lanes.remove(&(Arc::clone(&topic), partition));
+            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
+            let mut assignment = self.driver.seek(topic, partition, low).await?;
+            assignment.committed = None;
+            self.begin_lane(&assignment).await?;
+        }
+        Ok(())
     }
 
     /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the
@@ -301,6 +342,11 @@ impl Session {
         let lanes: Vec<_> =
             partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
         tracing::info!(partitions = lanes.len(), lost, "revoked");
+        for ((topic, partition), _) in &lanes {
+            if let Some(fold) = self.makers.get(topic).and_then(|maker| maker.fold()) {
+                fold.leave(*partition);
+            }
+        }
         if lost {
             lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
             let _ = answer.send(Vec::new());
@@ -360,6 +406,11 @@ impl Session {
     }
 
     async fn seek(&mut self, topic: Arc<str>, to: SeekTo) -> Result<()> {
+        if self.makers.get(&topic).is_some_and(|maker| maker.fold().is_some()) {
+            let message =
+                "tables are a fold over all of the topic: its position is where their rows are, and cannot be moved";
+            return Err(Error::new(Kind::Seek, message).at(format!("topic {topic}")));
+        }
         let keys: Vec<Key> = self.lanes.keys().filter(|(name, _)| *name == topic).cloned().collect();
         if keys.is_empty() {
             self.pending_seeks.insert(topic, to);
@@ -375,7 +426,7 @@ impl Session {
             let key = (Arc::clone(&topic), partition);
             drain(vec![(key, lane)], self.revoke_timeout).await;
             match self.begin_at(Arc::clone(&topic), partition, offset).await {
-                Ok(assignment) => self.start_lane(&assignment),
+                Ok(assignment) => self.start_lane(&assignment, None),
                 Err(error) => {
                     // Its lane has ended and nothing would read it: better no run than one that sits idle.
                     let place = format!("{topic}[{partition}]");

@@ -8,6 +8,7 @@ mod declare;
 pub(crate) mod driver;
 mod hub;
 mod lane;
+mod lockfile;
 mod offsets;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod opaque;
@@ -16,6 +17,7 @@ mod record;
 mod room;
 mod sink;
 mod source;
+mod tables;
 
 #[cfg(feature = "booblik")]
 mod booblik;

@@ -51,16 +51,18 @@ pub(crate) fn poll_write(
                 *waiting = Some((record, ack));
                 ready!(writer.poll_room(since, cx));
             }
-            Err(Refused::Failed(error, ack)) => {
-                // The caller is told by the result; the unit fails through its handler.
-                if let Ack::Unit(guard) = ack {
-                    guard.ok();
-                }
-                return Poll::Ready(Err(error));
-            }
+            Err(Refused::Failed(error, ack)) => return Poll::Ready(Err(refuse(error, ack))),
         }
     }
     Poll::Ready(Ok(()))
+}
+
+/// The caller is told by the result; the unit fails through its handler.
+fn refuse(error: Error, ack: Ack) -> Error {
+    if let Ack::Unit(guard) = ack {
+        guard.ok();
+    }
+    error
 }
 
 impl<V, K, T> Sink<T> for TopicSink<V, K>
@@ -82,8 +84,11 @@ where
             }
             this.waiting = Some((record, Ack::Unit(unit.guard())));
         }
-        if this.waiting.is_some() {
-            ready!(this.open.poll_exists(cx));
+        if this.waiting.is_some()
+            && let Err(error) = ready!(this.open.poll_exists(cx))
+        {
+            let ack = this.waiting.take().map(|(_, ack)| ack);
+            return Poll::Ready(Err(ack.map_or(error.copy(), |ack| refuse(error, ack)).into()));
         }
         poll_write(&*this.writer, &mut this.waiting, cx).map_err(Into::into)
     }
@@ -142,6 +147,7 @@ fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u
         let found = async {
             while let Err(error) = open.prepare(partitions).await {
                 if !error.is_retryable() {
+                    open.give_up(&error);
                     return env.fail(error);
                 }
                 tracing::debug!("{}", error.report());

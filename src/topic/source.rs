@@ -5,16 +5,17 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::declare::Topic;
-use super::driver::{Assignment, Start, Wanted};
+use super::driver::{Assignment, Folded, OutOfRange, Start, Wanted};
 use super::hub::{Hub, LaneMaker};
 use super::lane::{Decode, LaneControl, PartitionLane, decode_error};
 use super::open::OpenTopic;
 use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{FoldPlan, HandlerTables, LaneFold, SourceFold};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
-use crate::source::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
+use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, fan_out};
 
 impl<V, K> IntoSource<FromTopic> for Topic<V, K>
 where
@@ -48,6 +49,8 @@ where
     }
 }
 
+impl<V, K> LogSource for Topic<V, K> {}
+
 impl<V, K> SharedSource for Topic<V, K>
 where
     V: Clone + Send + 'static,
@@ -60,6 +63,10 @@ where
     }
 
     fn has_keys(&self) -> bool {
+        true
+    }
+
+    fn has_log(&self) -> bool {
         true
     }
 
@@ -83,7 +90,9 @@ where
         let hub_name = format!("{} {group:?}", open.broker.reading());
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
+        let fold = fold(&self, &open, &options.handlers, env)?;
         let maker = Maker {
+            fold: fold.clone(),
             decode: decode(&self),
             stages,
             options,
@@ -93,7 +102,8 @@ where
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };
-        hub.add(wanted(&self, &open), Arc::new(maker));
+        let wanted = Wanted { folded: fold.map(Folded), ..wanted(&self, &open) };
+        hub.add(wanted, Arc::new(maker));
         let env = env.clone();
         Ok(Box::pin(async move {
             // Kept open as long as it is read.
@@ -153,6 +163,7 @@ fn wanted<V, K>(topic: &Topic<V, K>, open: &OpenTopic) -> Wanted {
         start: topic.start.or(configured).unwrap_or_default(),
         out_of_range: topic.out_of_range,
         partitions: topic.partitions.or(open.settings.partitions()),
+        folded: None,
     }
 }
 
@@ -175,8 +186,33 @@ fn decode<V: 'static, K: 'static>(topic: &Topic<V, K>) -> Decode<Message<V, K>> 
     })
 }
 
+/// What the handlers' tables have in common; `None` without any. A table reads all of its topic, once.
+fn fold<V, K>(
+    topic: &Topic<V, K>,
+    open: &OpenTopic,
+    handlers: &[HandlerTables],
+    env: &Env,
+) -> Result<Option<Arc<dyn SourceFold>>> {
+    let Some(table) = handlers.iter().find_map(|handler| handler.tables.first()) else { return Ok(None) };
+    let refuse = |what: &str| {
+        let message = format!("table {} reads all of its topic from the beginning: {what}", table.name);
+        Err(Error::new(Kind::Build, message).at(format!("topic {}", topic.name())))
+    };
+    let start = topic.start.map(|start| start == Start::Earliest);
+    let configured = open.settings.offset_reset().map(|reset| reset == OffsetReset::Earliest);
+    if !start.or(configured).unwrap_or(true) {
+        return refuse("leave out `start` and `auto.offset.reset`");
+    }
+    if topic.out_of_range != OutOfRange::Stop {
+        return refuse("leave out `out_of_range`; `Table::rebuild` builds rows anew where records are missing");
+    }
+    let plan = FoldPlan { source: Arc::clone(&open.name), handlers };
+    (table.fold)(&plan, env).map(Some)
+}
+
 /// Makes the lanes of one topic.
 struct Maker<In> {
+    fold: Option<Arc<dyn SourceFold>>,
     decode: Decode<In>,
     stages: Vec<StageFactory<In>>,
     options: SourceOptions<In>,
@@ -188,9 +224,14 @@ struct Maker<In> {
 }
 
 impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
-    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()> {
+    fn lane(
+        &self,
+        assignment: &Assignment,
+        control: Arc<LaneControl>,
+        fold: Option<Box<dyn LaneFold>>,
+    ) -> BoxFuture<'static, ()> {
         let env = self.env.clone();
-        let SourceOptions { concurrency, key } = self.options.clone();
+        let SourceOptions { concurrency, key, .. } = self.options.clone();
         let (decode, budget) = (Arc::clone(&self.decode), Arc::clone(&self.budget));
         if concurrency > 1 {
             let hash_keys = key.is_none();
@@ -198,8 +239,10 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
             Box::pin(async move { lane.run(&env).await })
         } else {
-            let stage = Stages::new(&self.stages);
+            let groups = self.fold.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, |fold| fold.groups());
+            let stage = Stages::with_tables(&self.stages, groups);
             let lane = PartitionLane::new(assignment, decode, stage, false, budget, &self.stats, control, &env);
+            let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
         }
     }
@@ -210,5 +253,9 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
 
     fn needs_position(&self) -> bool {
         self.needs_position
+    }
+
+    fn fold(&self) -> Option<&Arc<dyn SourceFold>> {
+        self.fold.as_ref()
     }
 }

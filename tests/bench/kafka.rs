@@ -20,7 +20,7 @@ use crate::payments::{Payment, payment};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
-const PARTITIONS: i32 = 4;
+pub const PARTITIONS: i32 = 4;
 
 pub fn bootstrap() -> String {
     std::env::var("KAFKA_BOOTSTRAP").expect("KAFKA_BOOTSTRAP names the broker; `make bench` starts one")
@@ -31,7 +31,7 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn client() -> ClientConfig {
+pub fn client() -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap());
     config
@@ -48,6 +48,11 @@ pub fn create(topic: &str) {
 /// Fills a topic with `count` records that `make` gives.
 pub fn fill(topic: &str, count: u64, make: impl Fn(u64) -> (String, Vec<u8>)) {
     create(topic);
+    append(topic, count, make);
+}
+
+/// Adds records to a topic as [`fill`] does.
+pub fn append(topic: &str, count: u64, make: impl Fn(u64) -> (String, Vec<u8>)) {
     let producer: ThreadedProducer<rdkafka::producer::DefaultProducerContext> =
         client().set("linger.ms", "50").set("queue.buffering.max.messages", "1000000").create().unwrap();
     for id in 0..count {
@@ -109,7 +114,7 @@ fn ours(input: &str, count: u64) -> Duration {
 }
 
 /// The sum of what a group has committed.
-fn committed(group: &str, topic: &str) -> i64 {
+pub fn committed(group: &str, topic: &str) -> i64 {
     let consumer: BaseConsumer = client().set("group.id", group).create().unwrap();
     let mut asked = TopicPartitionList::new();
     for partition in 0..PARTITIONS {

@@ -8,6 +8,7 @@
 
 mod booblik;
 mod cache;
+mod counting;
 mod embedded;
 mod hello;
 mod kafka;
@@ -17,10 +18,12 @@ mod proxy;
 mod report;
 mod scale;
 mod stalled;
+mod tables;
 
 use report::Row;
 
 type Bench = (&'static str, fn() -> Row);
+type Floor = (&'static str, fn() -> f64);
 
 const BENCHES: &[Bench] = &[
     ("hello", hello::hello),
@@ -32,6 +35,7 @@ const BENCHES: &[Bench] = &[
     ("cache-get-2", || cache::get(2)),
     ("scale-2", scale::scale),
     ("kafka-pass", kafka::pass),
+    ("kafka-count", tables::count),
     ("embedded-pass", embedded::pass),
     ("booblik-produce", produce::produce),
     ("booblik-fetch", booblik::fetch),
@@ -40,6 +44,9 @@ const BENCHES: &[Bench] = &[
     ("booblik-idle", booblik::idle),
     ("stalled-sink", stalled::stalled),
 ];
+
+/// Floors that can be had alone, by name only: nothing of ours runs, and nothing is written.
+const FLOORS: &[Floor] = &[("count-floor", counting::floor_alone), ("count-cold-floor", counting::cold_floor_alone)];
 
 fn main() {
     if let Some(load) = produce::load_wanted() {
@@ -52,6 +59,11 @@ fn main() {
             let row = bench();
             println!("{row}");
             rows.push(row);
+        }
+    }
+    for (name, floor) in FLOORS {
+        if wanted.iter().any(|wanted| wanted == name) {
+            println!("{name:<16} floor {:>14.1} /s", floor());
         }
     }
     println!("\n{}", report::table(&rows));

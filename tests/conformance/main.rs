@@ -58,6 +58,8 @@ mod on_kafka;
 mod positions;
 mod records;
 mod refusals;
+#[cfg(all(feature = "booblik", feature = "log"))]
+mod saying;
 #[cfg(feature = "booblik")]
 #[path = "../booblik_broker/small.rs"]
 mod small;

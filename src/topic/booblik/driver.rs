@@ -118,14 +118,15 @@ impl<L: Log> Inner<L> {
     }
 
     async fn look_for(&self, wanted: &Wanted, found: &mut Found) -> Result<()> {
-        let is_new = found.looked;
+        // What turns up at a later look was created since the first one.
+        let is_new = found.was_looked_for;
         let trouble = match self.assign(wanted, is_new).await {
             Ok(true) => {
-                (found.looked, found.there) = (true, true);
+                (found.was_looked_for, found.there) = (true, true);
                 None
             }
             Ok(false) => {
-                found.looked = true;
+                found.was_looked_for = true;
                 Some(self.log.missing(wanted))
             }
             Err(error) if error.is_retryable() => Some(error.to_string()),
@@ -219,7 +220,8 @@ impl<L: Log> Inner<L> {
 /// What is known of a topic.
 #[derive(Default)]
 struct Found {
-    looked: bool,
+    /// The broker has answered whether it is there.
+    was_looked_for: bool,
     there: bool,
     told: Option<String>,
 }

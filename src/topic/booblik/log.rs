@@ -28,6 +28,9 @@ pub(super) trait Log: Send + Sync + 'static {
     /// The CRC-32C of the record at `offset`; `None` when there is none.
     fn crc(&self, topic: &str, partition: i32, offset: i64) -> impl Future<Output = Result<Option<u32>>> + Send;
 
+    /// The first offset at or behind `offset`, which lies inside of the log, that can be read or will be written.
+    fn next_readable(&self, topic: &str, partition: i32, offset: i64) -> impl Future<Output = Result<i64>> + Send;
+
     /// Makes durable what the partition has, as far as that is ours to do.
     fn sync(&self, topic: &str, partition: i32) -> impl Future<Output = Result<()>> + Send;
 

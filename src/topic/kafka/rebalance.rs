@@ -164,6 +164,10 @@ impl Reader {
             let Some(wanted) = self.subscription.topics.iter().find(|wanted| wanted.name == place.0) else {
                 continue;
             };
+            if let Some(from) = wanted.folded_from(place.1, *position, *bounds) {
+                begins.push((place, from, *position));
+                continue;
+            }
             let begin = begin::begin(wanted, *position, *bounds, self.shared.is_new(&place));
             match begin {
                 Begin::Position(from) => begins.push((place, from, Some(from))),

@@ -115,6 +115,10 @@ impl Log for Place {
         }
     }
 
+    async fn next_readable(&self, topic: &str, partition: i32, offset: i64) -> Result<i64> {
+        Ok(self.partition(topic, partition).await?.next_readable(offset))
+    }
+
     async fn sync(&self, topic: &str, partition: i32) -> Result<()> {
         self.partition(topic, partition).await?.sync().await
     }

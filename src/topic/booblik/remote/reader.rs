@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Remote;
 use crate::booblik::client::{ClientError, Consumer, Start};
-use crate::booblik::wire::{Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
+use crate::booblik::wire::{Damage, Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
 use crate::error::{Error, Result};
 use crate::message::Record;
 use crate::topic::begin::Bounds;
@@ -85,6 +85,9 @@ impl Log for Remote {
 
     async fn partitions(&self, wanted: &Wanted) -> Result<Option<Vec<(i32, Bounds)>>> {
         let found = self.describe(&wanted.name).await?.filter(|partitions| !partitions.is_empty());
+        if let Some(found) = &found {
+            self.counts.compare(&wanted.name, wanted.partitions, found.len());
+        }
         let ends = |own: PartitionInfo| (own.partition, Bounds { low: own.log_start_offset, high: own.high_watermark });
         Ok(found.map(|partitions| partitions.into_iter().map(ends).collect()))
     }
@@ -109,6 +112,20 @@ impl Log for Remote {
             match (first, fetched.ending) {
                 (None, Ending::Cut { .. }) if max_bytes < MAX_FETCH_BYTES => max_bytes = MAX_FETCH_BYTES,
                 (first, _) => return Ok(first),
+            }
+        }
+    }
+
+    async fn next_readable(&self, topic: &str, partition: i32, offset: i64) -> Result<i64> {
+        let mut offset = offset;
+        loop {
+            let fetch = Fetch { topic, partition, offset, max_bytes: PEEK_BYTES, max_wait_millis: 0, min_bytes: 0 };
+            match self.client.fetch(fetch).await.map(|fetched| (fetched.records.is_empty(), fetched.ending)) {
+                Ok((true, Ending::Damaged(Damage::Gap { next }))) if next > offset => return Ok(next),
+                // A broker that does not say where what it has lost ends: the next offset can be the first one.
+                Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => offset += 1,
+                Ok(_) => return Ok(offset),
+                Err(error) => return Err(Error::from(error).at(place(topic, partition))),
             }
         }
     }
