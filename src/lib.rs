@@ -134,6 +134,8 @@ mod pages {
     mod handlers {}
     #[doc = include_str!("../docs/proxies.md")]
     mod proxies {}
+    #[doc = include_str!("../docs/tables.md")]
+    mod tables {}
     #[doc = include_str!("../docs/topics.md")]
     mod topics {}
 }
