@@ -159,8 +159,8 @@ impl<V, K> Topic<V, K> {
 
     /// As a sink of a handler that reads a topic, it writes a [`StableId`](crate::StableId) into the headers of each
     /// record: equal for outputs that are repeated, since their message was handled again. Other sources and pipes are
-    /// refused, their messages have no place in a log. Readers can drop repetitions with
-    /// [`SeenIds`](crate::table::SeenIds). [`send`](Self::send) writes none.
+    /// refused, their messages have no place in a log, and so is `encoding = "plain"`, which has no headers. Readers can
+    /// drop repetitions with `table::SeenIds`, whose page has an example. [`send`](Self::send) writes none.
     #[must_use]
     pub const fn stable_ids(mut self) -> Self {
         self.stable_ids = true;

@@ -122,6 +122,10 @@ where
         let env = binding.env();
         let open = OpenTopic::in_app(&self, env)?;
         let writer = open.writer()?;
+        if self.stable_ids && !writer.has_headers() {
+            let message = "has stable ids, which travel in headers: these need `encoding = \"envelope\"`";
+            return Err(Error::new(Kind::Build, message).at(format!("topic {}", open.name)));
+        }
         if !self.dry {
             prepare(&open, &writer, self.partitions, env);
         }

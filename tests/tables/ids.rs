@@ -163,6 +163,15 @@ async fn refused(app: App) -> String {
 }
 
 #[tokio::test]
+async fn ids_need_records_with_headers() {
+    let dir = tempfile::tempdir().unwrap();
+    let conf = Conf::isolated().with("broker", format!("embedded:{}", dir.path().display())).with("encoding", "plain");
+    let app = App::new().handle(Topic::<u64>::named("input"), |n: u64| n, out()).name("same");
+    let error = app.conf(conf).run().await.unwrap_err();
+    assert!(error.to_string().contains("these need `encoding = \"envelope\"`"), "{error}");
+}
+
+#[tokio::test]
 async fn what_has_no_place_in_a_log_has_no_id() {
     let input: Topic<u64> = Topic::named("input");
     let same = |n: u64| n;
