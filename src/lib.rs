@@ -72,7 +72,7 @@ pub use conf::Conf;
 pub use error::{BoxError, Error, Kind, Result};
 pub use flow::Gate;
 pub use handler::{Ext, One, Output, Unit};
-pub use message::{Header, Headers, Message, Timestamp};
+pub use message::{Header, Headers, Message, StableId, Timestamp};
 pub use pipe::Piped;
 pub use proxy::Proxy;
 pub use sink::{debug, print};
@@ -134,6 +134,8 @@ mod pages {
     mod handlers {}
     #[doc = include_str!("../docs/proxies.md")]
     mod proxies {}
+    #[doc = include_str!("../docs/tables.md")]
+    mod tables {}
     #[doc = include_str!("../docs/topics.md")]
     mod topics {}
 }

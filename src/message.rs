@@ -1,10 +1,14 @@
 //! What a topic gives a handler, and what a sink can be given: [`Message`], [`Headers`], [`Timestamp`].
 
+mod id;
+
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use chrono::{DateTime, TimeZone, Utc};
+
+pub use id::StableId;
 
 use crate::error::{Error, Kind, Result};
 

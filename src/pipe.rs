@@ -198,6 +198,10 @@ pub(crate) fn refuse_lanes(label: &str, concurrency: usize, handlers: &[HandlerT
         let message = "`pipe` with `table` is refused: what a pipe holds back is in no table";
         return Err(Error::new(Kind::Build, message).at(label));
     }
+    if handlers.iter().any(|handler| handler.has_ids) {
+        let message = "`pipe` with stable ids is refused: what a pipe gives is not of one message";
+        return Err(Error::new(Kind::Build, message).at(label));
+    }
     if concurrency > 1 {
         let message = "`pipe` with `concurrency` is refused: a pipe is one lane";
         return Err(Error::new(Kind::Build, message).at(label));

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -140,7 +141,11 @@ where
     #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
-        let tables = HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone() };
+        let has_ids = sinks.name_ids(&name);
+        if has_ids {
+            check_ids(&name, builder.env)?;
+        }
+        let tables = HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone(), has_ids };
         if !tables.tables.is_empty() && options.concurrency > 1 {
             let message = "`table` with `concurrency` is refused: rows belong to the one lane of their partition";
             return Err(Error::new(Kind::Build, message).at(format!("handler {name}")));
@@ -170,6 +175,20 @@ where
         builder.graph.add(Edge { handler: name, reads, writes: sinks.into_nodes() });
         Ok(())
     }
+}
+
+/// A handler whose outputs carry ids has a name that stays, and that no other one has.
+fn check_ids(handler: &str, env: &Env) -> Result<()> {
+    let refused = |message| Err(Error::new(Kind::Build, message).at(format!("handler {handler}")));
+    // What `App::handle` calls closures and generic functions has a line number in it.
+    if handler.contains(", line ") {
+        return refused("writes stable ids, which have its name in them: give it one that stays, `.name(\"…\")`");
+    }
+    let named = env.single(&format!("ids of {handler}"), || Ok(Arc::new(AtomicBool::new(false))))?;
+    if named.swap(true, Ordering::Relaxed) {
+        return refused("writes stable ids under the name of another one: give it one of its own, `.name(\"…\")`");
+    }
+    Ok(())
 }
 
 fn key_of<In: 'static>(options: &HandlerOptions) -> Result<Option<KeyHash<In>>> {

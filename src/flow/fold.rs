@@ -32,11 +32,13 @@ impl fmt::Debug for TableRef {
     }
 }
 
-/// The tables that a handler writes; none for most.
+/// What a handler asks of its source beside messages: the tables that it writes, none for most.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HandlerTables {
     pub handler: Arc<str>,
     pub tables: Vec<TableRef>,
+    /// Its outputs carry ids, which are made of the message's place in a log.
+    pub has_ids: bool,
 }
 
 /// A source and all its handlers.

@@ -20,6 +20,7 @@ pub struct UnitCx {
     tables: Option<LaneTables>,
     past: Option<Arc<Past>>,
     muted: bool,
+    output: u32,
 }
 
 impl UnitCx {
@@ -36,6 +37,7 @@ impl UnitCx {
             tables: None,
             past: None,
             muted: false,
+            output: 0,
         }
     }
 
@@ -140,6 +142,24 @@ impl UnitCx {
     #[inline]
     pub(crate) fn is_muted(&self) -> bool {
         self.muted
+    }
+
+    /// Which output of the handler is on its way, from 0.
+    #[inline]
+    pub(crate) fn output(&self) -> u32 {
+        self.output
+    }
+
+    /// A handler begins.
+    #[inline]
+    pub(crate) fn begin_outputs(&mut self) {
+        self.output = 0;
+    }
+
+    /// The sinks have accepted an output.
+    #[inline]
+    pub(crate) fn next_output(&mut self) {
+        self.output = self.output.wrapping_add(1);
     }
 
     #[inline]

@@ -46,6 +46,7 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                 let sent = ready!(this.sinks.as_mut().poll_send(this.value, unit, cx));
                 *this.sending = false;
                 sent.map_err(Failure::Sink)?;
+                unit.next_output();
             }
             let Some(outputs) = this.outputs.as_mut().as_pin_mut() else { return Poll::Ready(Ok(())) };
             match ready!(outputs.poll_next(cx)) {
@@ -86,6 +87,7 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                     return Poll::Pending;
                 }
             }
+            unit.next_output();
         }
         Poll::Ready(Ok(()))
     }
@@ -146,6 +148,7 @@ where
 {
     #[inline]
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        unit.begin_outputs();
         let polled = caught(|| {
             let outputs = (self.call)(input, unit);
             if O::SYNC {

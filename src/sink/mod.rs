@@ -9,9 +9,11 @@ pub use callable::{CallSink, SinkReturn};
 pub use list::{Both, IntoSinks, NoSink};
 pub use map::{MapSink, Mapped, map};
 
+use std::sync::{Arc, OnceLock};
+
 pub use crate::flow::Sink;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, NodeId};
 
 /// What a handler's outputs of type `T` can go to. `M` tells the rules apart.
@@ -36,11 +38,12 @@ pub trait IntoSink<T, M> {
 pub struct SinkBinding<'a> {
     env: &'a Env,
     nodes: Vec<NodeId>,
+    ids: Option<Arc<OnceLock<Arc<str>>>>,
 }
 
 impl<'a> SinkBinding<'a> {
     pub(crate) fn new(env: &'a Env) -> Self {
-        Self { env, nodes: Vec::new() }
+        Self { env, nodes: Vec::new(), ids: None }
     }
 
     pub(crate) fn env(&self) -> &'a Env {
@@ -50,6 +53,22 @@ impl<'a> SinkBinding<'a> {
     /// The handler writes to this node; the graph needs to know.
     pub(crate) fn writes_to(&mut self, node: NodeId) {
         self.nodes.push(node);
+    }
+
+    /// The name of the handler, known when it is bound, for a sink that writes ids with it.
+    ///
+    /// Errors: `Kind::Build` when another sink of the handler already does so for this node: they would write equal ones.
+    pub(crate) fn ids(&mut self, node: &NodeId) -> Result<Arc<OnceLock<Arc<str>>>> {
+        if self.nodes.iter().filter(|own| *own == node).count() > 1 {
+            let message = "is written by two sinks of one handler: their outputs would have equal ids";
+            return Err(Error::new(Kind::Build, message).at(node.to_string()));
+        }
+        Ok(Arc::clone(self.ids.get_or_insert_default()))
+    }
+
+    /// Gives the handler's name to those that write ids; whether there are any.
+    pub(crate) fn name_ids(&self, handler: &Arc<str>) -> bool {
+        self.ids.as_ref().is_some_and(|ids| ids.set(Arc::clone(handler)).is_ok())
     }
 
     pub(crate) fn into_nodes(self) -> Vec<NodeId> {

@@ -113,7 +113,7 @@ impl Attach<'_> {
         St: Stage<S::Item> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
-        refuse_tables(&options, label)?;
+        refuse_log_only(&options, label)?;
         let name: Arc<str> = Arc::from(label);
         let env = self.env.clone();
         let run: BoxFuture<'static, Result<()>> = if options.concurrency > 1 {
@@ -150,7 +150,7 @@ impl Attach<'_> {
             return Err(needs_key(&node.name));
         }
         if !source.has_log() {
-            refuse_tables(&options, &node.to_string())?;
+            refuse_log_only(&options, &node.to_string())?;
         }
         options.handlers.resize_with(1, HandlerTables::default);
         let own = std::mem::take(&mut options.handlers);
@@ -173,7 +173,14 @@ impl Attach<'_> {
     }
 }
 
-fn refuse_tables<In>(options: &SourceOptions<In>, source: &str) -> Result<()> {
+fn refuse_log_only<In>(options: &SourceOptions<In>, source: &str) -> Result<()> {
+    if let Some(handler) = options.handlers.iter().find(|handler| handler.has_ids) {
+        let message = format!(
+            "handler {} writes stable ids, which need a topic: they are made of the message's place in its log",
+            handler.handler
+        );
+        return Err(Error::new(Kind::Build, message).at(source));
+    }
     let Some(handler) = options.handlers.iter().find(|handler| !handler.tables.is_empty()) else { return Ok(()) };
     let message = format!(
         "handler {} writes a table, which needs a topic: rows are stored with a position in its log, and this has none",

@@ -51,6 +51,7 @@ pub struct Topic<V: 'static, K: 'static = String> {
     pub(super) partitions: Option<u32>,
     pub(super) broadcast: bool,
     pub(super) dry: bool,
+    pub(super) stable_ids: bool,
     pub(super) conf: &'static [(&'static str, &'static str)],
     slot: OnceLock<Arc<Slot>>,
 }
@@ -99,6 +100,7 @@ impl<V, K> Topic<V, K> {
             partitions: None,
             broadcast: false,
             dry: false,
+            stable_ids: false,
             conf: &[],
             slot: OnceLock::new(),
         }
@@ -152,6 +154,16 @@ impl<V, K> Topic<V, K> {
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.dry = true;
+        self
+    }
+
+    /// As a sink of a handler that reads a topic, it writes a [`StableId`](crate::StableId) into the headers of each
+    /// record: equal for outputs that are repeated, since their message was handled again. Other sources and pipes are
+    /// refused, their messages have no place in a log, and so is `encoding = "plain"`, which has no headers. Readers can
+    /// drop repetitions with `table::SeenIds`, whose page has an example. [`send`](Self::send) writes none.
+    #[must_use]
+    pub const fn stable_ids(mut self) -> Self {
+        self.stable_ids = true;
         self
     }
 

@@ -299,6 +299,11 @@ pub(crate) trait Writer: Send + Sync + 'static {
         None
     }
 
+    /// Whether headers reach those who read.
+    fn has_headers(&self) -> bool {
+        true
+    }
+
     /// Makes sure that the topic exists or can be written soon: creates it when `partitions` is given and it is missing.
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>>;
 }

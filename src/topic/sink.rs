@@ -1,7 +1,7 @@
 //! A topic as a sink: encodes, hands over, and lets the acknowledgement come by itself.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::open::OpenTopic;
 use super::record::{IntoRecord, Parts, transpose};
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::{Env, UnitCx};
+use crate::message::StableId;
 use crate::sink::{IntoSink, Sink, SinkBinding};
 
 /// A topic as a sink of one lane.
@@ -23,6 +24,8 @@ pub struct TopicSink<V: 'static, K: 'static> {
     writer: Arc<dyn Writer>,
     /// The topic's name, in a copy of this lane's own: each record counts a reference to it.
     name: Arc<str>,
+    /// The handler's name, for a topic whose records carry ids.
+    ids: Option<Arc<OnceLock<Arc<str>>>>,
     waiting: Option<(Outgoing, Ack)>,
 }
 
@@ -36,6 +39,12 @@ pub(crate) fn encode<V, K>(topic: &Topic<V, K>, name: &Arc<str>, parts: Parts<V,
     // Kafka's client takes 0 for "now"; taken so here, it is the same on every broker.
     let (headers, timestamp) = (parts.headers, parts.timestamp.filter(|millis| *millis != 0));
     Ok(Outgoing { topic: Arc::clone(name), partition: None, key, value, headers, timestamp })
+}
+
+/// As [`StableId`] reads it.
+fn stable_id(handler: &str, unit: &UnitCx) -> String {
+    const OUTAGE: u64 = 0;
+    format!("{handler}/{}-{}-{}-{}-{OUTAGE}", unit.source(), unit.partition(), unit.offset(), unit.output())
 }
 
 /// Hands over what waits, as soon as there is room.
@@ -77,7 +86,10 @@ where
     ) -> Poll<Result<(), BoxError>> {
         let this = &mut *self;
         if let Some(value) = value.take() {
-            let record = encode(&this.topic, &this.name, value.into_parts())?;
+            let mut record = encode(&this.topic, &this.name, value.into_parts())?;
+            if let Some(handler) = this.ids.as_ref().and_then(|name| name.get()) {
+                record.headers.push(StableId::HEADER.to_owned(), Some(stable_id(handler, unit).into()));
+            }
             if this.topic.dry {
                 this.open.say_dry();
                 return Poll::Ready(Ok(()));
@@ -95,7 +107,7 @@ where
 
     fn fork(&self) -> Self {
         let (topic, open, writer) = (self.topic.clone(), Arc::clone(&self.open), Arc::clone(&self.writer));
-        Self { topic, open, writer, name: Arc::from(&*self.name), waiting: None }
+        Self { topic, open, writer, name: Arc::from(&*self.name), ids: self.ids.clone(), waiting: None }
     }
 }
 
@@ -111,14 +123,19 @@ where
 
     fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<TopicSink<V, K>> {
         binding.writes_to(self.node());
+        let ids = if self.stable_ids { Some(binding.ids(&self.node())?) } else { None };
         let env = binding.env();
         let open = OpenTopic::in_app(&self, env)?;
         let writer = open.writer()?;
+        if self.stable_ids && !writer.has_headers() {
+            let message = "has stable ids, which travel in headers: these need `encoding = \"envelope\"`";
+            return Err(Error::new(Kind::Build, message).at(format!("topic {}", open.name)));
+        }
         if !self.dry {
             prepare(&open, &writer, self.partitions, env);
         }
         let name = Arc::from(&*open.name);
-        Ok(TopicSink { topic: self, open, writer, name, waiting: None })
+        Ok(TopicSink { topic: self, open, writer, name, ids, waiting: None })
     }
 }
 

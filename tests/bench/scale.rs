@@ -1,4 +1,4 @@
-//! A CPU-bound handler on `memory:` with 4 partitions: how much faster are two worker threads than one?
+//! A CPU-bound handler, with a table and without, on `memory:` with 4 partitions: how much faster are two worker threads than one?
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,36 +11,46 @@ use tokio::runtime::Builder;
 
 use crate::report::{Row, compare, scaled, timed};
 
+/// Rows of the table.
+const KEYS: u64 = 1000;
+
 /// About 20 µs of work.
 fn work(n: u64) -> u64 {
     (0..20_000).fold(n, |hash, i| black_box(hash.rotate_left(5) ^ i).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-fn with_workers(threads: usize, count: u64) -> Duration {
+const NUMBERS: &str = "numbers";
+
+/// The app in question, without its configuration.
+type MakeApp = fn(Topic<u64, u64>) -> App;
+
+fn handler(numbers: Topic<u64, u64>) -> App {
+    let call = |n: u64| {
+        black_box(work(n));
+    };
+    App::new().handle(numbers, call, ())
+}
+
+fn fold(numbers: Topic<u64, u64>) -> App {
+    let call = |n: u64, sums: &mut Rows<u64, u64>| sums.update(n % KEYS, |sum| sum.unwrap_or(0) ^ work(n));
+    App::new().handle(numbers, call, ()).name("fold").table(&Table::<u64, u64>::named("sums"))
+}
+
+/// From the start until all is done, stored and committed.
+fn with_workers(threads: usize, count: u64, make: MakeApp) -> Duration {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let runtime = Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
     let group = format!("scale-{}", RUNS.fetch_add(1, Ordering::Relaxed));
     runtime.block_on(async move {
-        let numbers: Topic<u64, u64> = Topic::named("numbers");
         let conf = Conf::isolated().with("broker", "memory:scale").with("app.id", group);
-        let run = App::new()
-            .handle(
-                numbers,
-                |n: u64| {
-                    black_box(work(n));
-                },
-                (),
-            )
-            .conf(conf)
-            .run();
+        let run = make(Topic::named(NUMBERS)).conf(conf).run();
         let handle = run.handle();
         let began = std::time::Instant::now();
         let task = tokio::spawn(run.into_future());
-        until(|| handle.stats().handled("numbers") == count).await;
-        let time = began.elapsed();
+        until(|| handle.stats().handled(NUMBERS) == count).await;
         handle.trigger();
         task.await.unwrap().unwrap();
-        time
+        began.elapsed()
     })
 }
 
@@ -59,20 +69,32 @@ fn with_threads(threads: u64, count: u64) -> Duration {
 }
 
 pub fn scale() -> Row {
+    row("scale-2", handler)
+}
+
+pub fn table_scale() -> Row {
+    row("table-scale-2", fold)
+}
+
+fn row(name: &str, make: MakeApp) -> Row {
     let count = scaled(40_000);
     let memory = Memory::named("scale");
     slipstream::testing::block_on(async {
         // Dealt to the partitions evenly: a bare value has no key.
-        let numbers: Topic<u64, u64> = Topic::named("numbers");
+        let numbers: Topic<u64, u64> = Topic::named(NUMBERS);
         let conf = Conf::isolated().with("broker", "memory:scale").with("app.id", "fill");
         App::new().handle(stream::iter(0..count), |n: u64| n, numbers).conf(conf).run().await.unwrap();
     });
     let row = compare(
-        "scale-2",
+        name,
         0.9,
         1,
         // The "time" of a side is its time with two threads in units of that with one.
-        || Duration::from_secs_f64(with_workers(2, count).as_secs_f64() / with_workers(1, count).as_secs_f64()),
+        || {
+            Duration::from_secs_f64(
+                with_workers(2, count, make).as_secs_f64() / with_workers(1, count, make).as_secs_f64(),
+            )
+        },
         || Duration::from_secs_f64(with_threads(2, count).as_secs_f64() / with_threads(1, count).as_secs_f64()),
     );
     drop(memory);

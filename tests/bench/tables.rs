@@ -1,126 +1,135 @@
-//! Counting by key, exactly: against a bare librdkafka loop with a map in front of RocksDB, which stores rows and positions
-//! in one batch per 10,000 records.
+//! Counting by key, exactly, with a table: against the loops of `counting`.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message as _;
-use rocksdb::{DB, Options, WriteBatch};
-use serde::{Deserialize, Serialize};
 use slipstream::prelude::*;
 use slipstream::testing::until;
+use tempfile::TempDir;
 
-use crate::kafka::{bootstrap, fill, unique};
+use crate::counting::{self, Load};
+use crate::kafka::{bootstrap, unique};
+use crate::payments::Payment;
 use crate::proxy::two_workers;
-use crate::report::{Row, compare, scaled};
+use crate::report::{Row, compare};
 
-const BATCH_RECORDS: u64 = 10_000;
-const KEYS: u64 = 10_000;
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Payment {
-    id: u64,
-    user: String,
-    amount: u64,
-    note: String,
-}
-
-fn payment(id: u64) -> (String, Vec<u8>) {
-    let user = format!("u-{}", (id * 7919) % KEYS);
-    let value = Payment { id, user: user.clone(), amount: id % 1000, note: "x".repeat(40) };
-    (user, serde_json::to_vec(&value).unwrap())
-}
+/// A store is at rest when its files have had the same size for this long.
+const QUIET: Duration = Duration::from_secs(3);
+/// How often that is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 pub fn count() -> Row {
-    let count = scaled(1_000_000);
-    let input = unique("bench-count");
-    fill(&input, count, payment);
-    compare("kafka-count", 0.8, count, || ours(&input, count), || floor(&input, count))
+    let load = counting::load();
+    compare("kafka-count", 0.8, load.count, || pass(load, None), || counting::count_floor(load))
 }
 
-fn ours(input: &str, count: u64) -> Duration {
-    let state = tempfile::tempdir().unwrap();
-    two_workers().block_on(async {
-        let payments: Topic<Payment> = Topic::named(input);
-        let counts: Table<String, u64> = Table::named("counts");
+pub fn cold() -> Row {
+    let mut prepared = None;
+    let load = counting::cold_load(|topic, records| prepared = Some(prepare(topic, records)));
+    let prepared = prepared.unwrap();
+    compare("kafka-count-cold", 0.7, load.count, || pass(&load, Some(&prepared)), || counting::count_floor(&load))
+}
+
+/// A store of an app that is closed.
+struct Prepared {
+    _state: TempDir,
+    /// The folder that RocksDB has its files in.
+    files: PathBuf,
+    /// The same, seen from the app's folder.
+    place: PathBuf,
+}
+
+/// An app with its folder.
+struct Counter {
+    state: TempDir,
+    id: String,
+    counts: Table<String, u64>,
+}
+
+impl Counter {
+    fn new() -> Self {
+        Self { state: tempfile::tempdir().unwrap(), id: unique("bench"), counts: Table::named("counts") }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.state.path().join(&self.id)
+    }
+
+    /// The app, and when it got its first message.
+    fn app(&self, topic: &str) -> (App, Arc<OnceLock<Instant>>) {
+        let began = Arc::new(OnceLock::new());
+        let first = Arc::clone(&began);
+        let tally = move |payment: Message<Payment>, counts: &mut Rows<String, u64>| {
+            first.get_or_init(Instant::now);
+            counts.update(&payment.value.user, |n| n.unwrap_or(0) + 1)
+        };
         let conf = Conf::isolated()
             .with("broker", format!("kafka://{}", bootstrap()))
-            .with("app.id", unique("bench"))
-            .with("state.dir", state.path().display().to_string());
-        let tally = |message: Message<Payment>, counts: &mut Rows<String, u64>| {
-            counts.update(message.key()?, |n| n.unwrap_or(0) + 1)
-        };
-        let run = App::new().handle(payments, tally, ()).name("tally").table(&counts).conf(conf).run();
+            .with("app.id", self.id.as_str())
+            .with("state.dir", self.state.path().display().to_string());
+        let app = App::new().handle(Topic::<Payment>::named(topic), tally, ()).name("tally").table(&self.counts);
+        (app.conf(conf), began)
+    }
+
+    /// Counts `count` records; how long that took from the first one until everything is stored and committed.
+    async fn run(&self, topic: &str, count: u64) -> Duration {
+        let (app, began) = self.app(topic);
+        let run = app.run();
         let handle = run.handle();
         let task = tokio::spawn(run.into_future());
-        until(|| handle.stats().handled(input) > 0).await;
-        let began = Instant::now();
-        let all = i64::try_from(count).unwrap();
-        until(|| counts.stats().is_ok_and(|stats| stats.stored() == all)).await;
-        let time = began.elapsed();
-        let sum: u64 = counts.items().iter().map(|row| row.unwrap().1).sum();
-        assert_eq!(sum, count, "each record once");
+        until(|| handle.stats().handled(topic) == count).await;
         handle.trigger();
         task.await.unwrap().unwrap();
+        began.get().unwrap().elapsed()
+    }
+
+    /// Runs the app until `done`, which reads its rows; there are no further records.
+    async fn look(&self, topic: &str, done: impl AsyncFnOnce(&Table<String, u64>)) {
+        let run = self.app(topic).0.run();
+        let handle = run.handle();
+        let task = tokio::spawn(run.into_future());
+        until(|| self.counts.partitions().is_ok_and(|all| all.len() == 4)).await;
+        done(&self.counts).await;
+        handle.trigger();
+        task.await.unwrap().unwrap();
+    }
+}
+
+fn pass(load: &Load, prepared: Option<&Prepared>) -> Duration {
+    let counter = Counter::new();
+    if let Some(Prepared { files, place, .. }) = prepared {
+        counting::copy_store(files, &counter.folder().join(place));
+    }
+    let time = two_workers().block_on(async {
+        let time = counter.run(&load.topic, load.count).await;
+        counter.look(&load.topic, async |counts| load.check(counts.items().iter().map(Result::unwrap))).await;
         time
-    })
+    });
+    load.check_committed(&counter.id);
+    time
 }
 
-fn client(group: &str) -> BaseConsumer {
-    ClientConfig::new()
-        .set("bootstrap.servers", bootstrap())
-        .set("group.id", group)
-        .set("enable.auto.commit", "false")
-        .set("enable.auto.offset.store", "false")
-        .set("auto.offset.reset", "earliest")
-        .set("fetch.queue.backoff.ms", "10")
-        .create()
-        .unwrap()
+/// Counts all of a topic, and lets the store come to rest.
+fn prepare(topic: &str, records: u64) -> Prepared {
+    let counter = Counter::new();
+    two_workers().block_on(async {
+        counter.run(topic, records).await;
+        counter.look(topic, async |counts| rest(counts).await).await;
+    });
+    let tables = counter.folder().join("tables");
+    let broker = std::fs::read_dir(tables).unwrap().next().unwrap().unwrap().file_name();
+    let place = Path::new("tables").join(broker).join("db");
+    Prepared { files: counter.folder().join(&place), place, _state: counter.state }
 }
 
-fn open(path: &Path) -> DB {
-    let mut options = Options::default();
-    options.create_if_missing(true);
-    DB::open(&options, path).unwrap()
-}
-
-fn floor(input: &str, count: u64) -> Duration {
-    let state = tempfile::tempdir().unwrap();
-    let db = open(state.path());
-    let consumer = client(&unique("floor"));
-    consumer.subscribe(&[input]).unwrap();
-    let mut counts: HashMap<String, u64> = HashMap::new();
-    let mut changed: HashSet<String> = HashSet::new();
-    let mut positions: BTreeMap<i32, i64> = BTreeMap::new();
-    let (mut handled, mut began) = (0, None);
-    while handled < count {
-        let Some(record) = consumer.poll(Duration::from_millis(100)) else { continue };
-        let record = record.unwrap();
-        began.get_or_insert_with(Instant::now);
-        let _: Payment = serde_json::from_slice(record.payload().unwrap()).unwrap();
-        let key = std::str::from_utf8(record.key().unwrap()).unwrap();
-        match counts.get_mut(key) {
-            Some(n) => *n += 1,
-            None => drop(counts.insert(key.to_owned(), 1)),
-        }
-        if !changed.contains(key) {
-            changed.insert(key.to_owned());
-        }
-        positions.insert(record.partition(), record.offset() + 1);
-        handled += 1;
-        if handled % BATCH_RECORDS == 0 || handled == count {
-            let mut batch = WriteBatch::default();
-            for key in changed.drain() {
-                batch.put(key.as_bytes(), counts[&key].to_be_bytes());
-            }
-            for (partition, next) in &positions {
-                batch.put(partition.to_be_bytes(), next.to_be_bytes());
-            }
-            db.write(batch).unwrap();
+async fn rest(counts: &Table<String, u64>) {
+    let bytes = || counts.stats().unwrap().disk_bytes;
+    let (mut last, mut since) = (bytes(), Instant::now());
+    while since.elapsed() < QUIET {
+        tokio::time::sleep(LOOK_AGAIN).await;
+        if bytes() != last {
+            (last, since) = (bytes(), Instant::now());
         }
     }
-    began.unwrap().elapsed()
 }

@@ -7,6 +7,7 @@ mod attribute;
 mod disk;
 mod failures;
 mod folding;
+mod ids;
 mod kills;
 mod members;
 mod refusals;

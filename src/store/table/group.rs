@@ -111,7 +111,7 @@ mod tests {
             table: Arc::new(()),
             fold: super::super::source::SourceTables::make,
         };
-        HandlerTables { handler: name.into(), tables: tables.iter().map(table).collect() }
+        HandlerTables { handler: name.into(), tables: tables.iter().map(table).collect(), has_ids: false }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod read;
 mod record;
 mod rows;
 mod scan;
+mod seen;
 mod source;
 mod start;
 mod stats;
@@ -25,6 +26,7 @@ use serde::de::DeserializeOwned;
 pub use read::{PartitionRows, TableIter, TableScan};
 pub use rows::{Entry, Rows};
 pub use scan::{RowsIter, RowsScan};
+pub use seen::SeenIds;
 pub use stats::TableStats;
 
 use crate::codec::{Codec, MessagePack};

@@ -141,6 +141,10 @@ impl Writer for LogWriter {
         .boxed()
     }
 
+    fn has_headers(&self) -> bool {
+        self.0.encoding == Encoding::Envelope
+    }
+
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
         let writer = self.clone();
         async move { writer.open(&topic, partitions).await }.boxed()

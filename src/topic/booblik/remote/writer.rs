@@ -242,6 +242,10 @@ impl Writer for RemoteWriter {
         Some(stream::unfold(trouble, next).boxed())
     }
 
+    fn has_headers(&self) -> bool {
+        self.0.encoding == Encoding::Envelope
+    }
+
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
         let inner = Arc::clone(&self.0);
         async move { inner.open(&topic, partitions).await }.boxed()
