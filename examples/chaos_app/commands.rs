@@ -14,12 +14,20 @@ pub fn tell(line: &str) {
 }
 
 /// Obeys until standard input ends: then the harness is dead, and this process shall not outlive it.
-pub fn obey(run: RunHandle, input: Topic<String>, shared: Arc<Shared>) {
+///
+/// `tables` says what is in them.
+pub fn obey(
+    run: RunHandle,
+    input: Topic<String>,
+    shared: Arc<Shared>,
+    tables: impl Fn() -> Option<String> + Send + 'static,
+) {
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             match line.as_str() {
                 "health" => tell(&format!("reply {}", serde_json::to_string(&run.health()).unwrap_or_default())),
                 "counts" => tell(&format!("reply {} {}", shared.begun(), shared.ended())),
+                "tables" => tell(&format!("reply {}", tables().unwrap_or_default())),
                 "pause" => {
                     input.pause();
                     tell("reply paused");

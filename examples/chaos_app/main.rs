@@ -4,6 +4,8 @@
 //! It is of use only to `tests/chaos`, which sets its `CHAOS_…` variables.
 
 mod commands;
+#[cfg(feature = "rocksdb")]
+mod counting;
 #[cfg(feature = "kafka")]
 mod early;
 mod settings;
@@ -55,6 +57,11 @@ async fn main() -> Result<()> {
     if shared.settings.commits_early {
         return tokio::task::block_in_place(|| early::run(&shared));
     }
+    #[cfg(feature = "rocksdb")]
+    if shared.settings.tables {
+        return counting::run(shared).await;
+    }
+    anyhow::ensure!(!shared.settings.tables, "there are no tables without the feature rocksdb");
     run(shared).await
 }
 
@@ -72,7 +79,7 @@ async fn run(shared: Arc<Shared>) -> Result<()> {
         app = app.beside(move |stop| web::serve(of_server, stop));
     }
     let run = app.run();
-    commands::obey(run.handle(), input, shared);
+    commands::obey(run.handle(), input, shared, || None);
     let result = run.into_future().await;
     tell("event ended");
     Ok(result?)

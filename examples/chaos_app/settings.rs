@@ -31,6 +31,14 @@ pub struct Settings {
     #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "for the wrong app"))]
     /// The wrong app, which commits whatever ended last.
     pub commits_early: bool,
+    /// The app that keeps its counts in tables.
+    pub tables: bool,
+    /// How its tables are to be stored wrongly, if they are.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "for tables"))]
+    pub mistake: Option<String>,
+    /// Ids that the app itself writes to its input every [`FEED_EVERY`]; 0: somebody else does.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "for tables"))]
+    pub feeds: u64,
     pub state_dir: PathBuf,
     /// `key=value` pairs of the configuration.
     pub conf: Vec<(String, String)>,
@@ -58,6 +66,9 @@ impl Settings {
             stuck_for: Duration::from_millis(or("CHAOS_STUCK_MS", "0").parse()?),
             http: or("CHAOS_HTTP", "no") == "yes",
             commits_early: or("CHAOS_COMMITS_EARLY", "no") == "yes",
+            tables: or("CHAOS_TABLES", "no") == "yes",
+            mistake: std::env::var("CHAOS_MISTAKE").ok(),
+            feeds: or("CHAOS_FEEDS", "0").parse()?,
             state_dir: PathBuf::from(must("CHAOS_STATE")?),
             conf: conf.split(',').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect(),
         })
@@ -82,6 +93,10 @@ impl Settings {
         Duration::from_millis(from + mixed % (to - from + 1))
     }
 }
+
+/// How often an app that feeds itself does so.
+#[cfg(feature = "rocksdb")]
+pub const FEED_EVERY: Duration = Duration::from_millis(2);
 
 /// What is written for a record.
 pub fn echo(id: u64, partition: i32, offset: i64, life: u32) -> String {

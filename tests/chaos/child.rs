@@ -69,6 +69,11 @@ impl Place {
         }
     }
 
+    /// Where a member keeps its state.
+    pub fn state(&self, member: &str) -> PathBuf {
+        self.state.path().join(member)
+    }
+
     /// How to start the app. `member` tells members of one group apart.
     pub fn plan(&self, member: &str) -> Plan {
         Plan::new()
@@ -77,7 +82,7 @@ impl Place {
             .with("CHAOS_INPUT", &self.input)
             .with("CHAOS_OUTPUT", &self.output)
             .with("CHAOS_OUTPUT_SERVERS", &self.output_servers)
-            .with("CHAOS_STATE", self.state.path().join(member).display())
+            .with("CHAOS_STATE", self.state(member).display())
             .conf("max.in.flight", 64)
             .conf("commit.interval", "50ms")
     }

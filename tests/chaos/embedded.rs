@@ -2,7 +2,7 @@
 //! a position never falls. No broker is needed; who looks into the log waits until the app is dead.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use slipstream::booblik::broker::{Acks, Broker, BrokerOptions};
@@ -20,10 +20,10 @@ const KILLS_WHEN_FULL: u64 = 50;
 const READ_BYTES: usize = 1 << 20;
 
 /// A log and an app's state.
-struct Home(tempfile::TempDir);
+pub struct Home(tempfile::TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
@@ -45,35 +45,46 @@ impl Home {
     }
 
     /// What came out so far.
-    fn echoes(&self) -> Vec<Echo> {
+    pub fn echoes(&self) -> Vec<Echo> {
+        let values = self.values("out", &mut BTreeMap::new());
+        values.iter().map(|(_, value)| Echo::parse(value).expect("an echo")).collect()
+    }
+
+    /// The values of a topic with their partitions, from the offsets of `next` on, which becomes the end of the log.
+    pub fn values(&self, topic: &str, next: &mut BTreeMap<i32, i64>) -> Vec<(i32, String)> {
         let broker = self.open();
-        let mut echoes = Vec::new();
+        let mut values = Vec::new();
         for partition in 0..i32::from(PARTITIONS) {
-            let Ok(log) = broker.partition("out", partition) else { continue };
-            let mut next = 0;
-            while next < log.high_watermark() {
-                let batch = log.read(next, READ_BYTES).expect("it can be read");
+            let Ok(log) = broker.partition(topic, partition) else { continue };
+            let next = next.entry(partition).or_default();
+            while *next < log.high_watermark() {
+                let batch = log.read(*next, READ_BYTES).expect("it can be read");
                 for record in batch.records() {
                     record.check().expect("whole");
-                    echoes.push(parse(&record.payload));
+                    values.push((partition, value(&record.payload)));
                 }
-                next = batch.next_offset;
+                *next = batch.next_offset;
             }
         }
         block_on(broker.close()).expect("it was read");
-        echoes
+        values
     }
 
-    /// The stored positions, by partition.
-    fn positions(&self) -> BTreeMap<i32, i64> {
-        let folder = self.0.path().join("state").join(APP);
+    /// What the app keeps.
+    pub fn state(&self) -> PathBuf {
+        self.0.path().join("state")
+    }
+
+    /// The stored positions in a topic, by partition.
+    pub fn positions(&self, topic: &str) -> BTreeMap<i32, i64> {
+        let folder = self.state().join(APP);
         let Ok(names) = std::fs::read_dir(folder) else { return BTreeMap::new() };
         let mut paths = names.map(|entry| entry.expect("a name").path());
-        let is_file = |path: &std::path::PathBuf| path.extension().is_some_and(|kind| kind == "positions");
-        paths.find(is_file).map(|path| read_positions(&path)).unwrap_or_default()
+        let is_file = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "positions");
+        paths.find(is_file).map(|path| read_positions(&path, topic)).unwrap_or_default()
     }
 
-    fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         Plan::new()
             .with("CHAOS_BROKER", format!("embedded:{}", self.0.path().join("log").display()))
             .with("CHAOS_APP", APP)
@@ -87,22 +98,27 @@ impl Home {
     }
 }
 
-fn read_positions(path: &Path) -> BTreeMap<i32, i64> {
+fn read_positions(path: &Path, topic: &str) -> BTreeMap<i32, i64> {
     let text = std::fs::read_to_string(path).expect("it is replaced as a whole");
     let parse = |line: &str| {
-        let mut fields = line.split('\t').skip(1);
-        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+        let mut fields = line.split('\t');
+        let own = fields.next()?;
+        Some((own.to_owned(), (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?)))
     };
-    let lines = text.lines().skip(1).filter(|line| !line.starts_with("checksum\t"));
-    lines.map(|line| parse(line).expect("topic, partition, position")).collect()
+    let lines = text.lines().skip(1).filter(|line| !line.starts_with("checksum	"));
+    let parsed = lines.map(|line| parse(line).expect("topic, partition, position"));
+    parsed.filter(|(own, _)| own == topic).map(|(_, position)| position).collect()
 }
 
-/// The echo in an envelope with a key and a value, as the format is documented: mark, version, flags, timestamp, length
-/// of the key, checksum, key, value.
-fn parse(envelope: &[u8]) -> Echo {
+/// The value in an envelope with a key and a value, as the format is documented: mark, version, flags, timestamp, length
+/// of the key, checksum, key, value. Plain records have none.
+fn value(envelope: &[u8]) -> String {
+    if !envelope.starts_with(b"\xF5be") {
+        return String::from_utf8_lossy(envelope).into_owned();
+    }
     assert_eq!(envelope.get(..5), Some(&b"\xF5be\x01\x03"[..]), "an envelope with a key and a value");
     let key_bytes = u32::from_be_bytes(envelope[13..17].try_into().expect("four bytes")) as usize;
-    Echo::parse(&String::from_utf8_lossy(&envelope[21 + key_bytes..])).expect("an echo")
+    String::from_utf8_lossy(&envelope[21 + key_bytes..]).into_owned()
 }
 
 #[test]
@@ -127,7 +143,7 @@ fn after_every_kill_of_an_embedded_log_nothing_is_missing_and_few_records_come_a
         pass(time);
         child.kill();
         worked.insert(life, began.elapsed());
-        let now = home.positions();
+        let now = home.positions("in");
         let fell = positions.iter().find(|(partition, before)| now.get(partition) < Some(before));
         assert_eq!(fell, None, "stored positions fell: {positions:?}, {now:?}");
         schedule.step(format!("life {life} killed after {time:?} of work, at {now:?}"));
@@ -136,7 +152,7 @@ fn after_every_kill_of_an_embedded_log_nothing_is_missing_and_few_records_come_a
     let done: i64 = positions.values().sum();
     assert!(done < i64::try_from(ids).expect("few"), "all was done before the last kill: too few ids");
     let mut last = plan.start(u32::MAX);
-    let stored = || home.positions().values().sum::<i64>();
+    let stored = || home.positions("in").values().sum::<i64>();
     while stored() < i64::try_from(ids).expect("few") {
         let before = stored();
         until(PATIENCE, "positions move", || stored() > before);

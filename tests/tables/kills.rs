@@ -17,7 +17,7 @@ const RECORDS: u64 = 120_000;
 const KEYS: u64 = 89;
 const KILLS: u64 = 8;
 
-fn app(conf: Conf, counts: &Table<String, u64>, sums: &Table<String, u64>) -> App {
+pub fn killed_app(conf: Conf, counts: &Table<String, u64>, sums: &Table<String, u64>) -> App {
     let fold = |message: Message<u64>, counts: &mut Rows<String, u64>, sums: &mut Rows<String, u64>| -> Result<u64> {
         let key = message.key()?;
         counts.update(key, |n| n.unwrap_or(0) + 1)?;
@@ -36,7 +36,7 @@ fn the_app_that_is_killed() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
-        let run = app(Disk::at(dir.into()).conf(), &counts, &sums).signals(Signals::Ignore).run();
+        let run = killed_app(Disk::at(dir.into()).conf(), &counts, &sums).signals(Signals::Ignore).run();
         let handle = run.handle();
         let task = tokio::spawn(run.into_future());
         slipstream::testing::until(|| handle.stats().handled("input") > 0 || task.is_finished()).await;
@@ -51,31 +51,46 @@ fn start(disk: &Disk) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
+/// Starts the app and kills it some time after it began to handle records.
+pub fn kill_while_handling(disk: &Disk, after: Duration) {
+    let mut child = start(disk);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let is_handling = lines.map_while(std::result::Result::ok).any(|line| line.contains("handling"));
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_handling, "it ended before it was killed");
+}
+
+/// Some come again and again, others for a while only.
+pub fn key(n: u64) -> String {
+    if n.is_multiple_of(7) { format!("early-{}", n / 500) } else { format!("key-{}", n % KEYS) }
+}
+
+/// Counts and sums of the first `records`.
+pub fn fold(records: u64) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+    for n in 0..records {
+        *counts.entry(key(n)).or_insert(0) += 1;
+        *sums.entry(key(n)).or_insert(0) += n;
+    }
+    (counts, sums)
+}
+
 #[test]
 fn after_every_kill_each_record_is_counted_once() {
     let disk = Disk::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(disk.feed((0..RECORDS).map(|n| (format!("key-{}", n % KEYS), n))));
+    runtime.block_on(disk.feed((0..RECORDS).map(|n| (key(n), n))));
     for kill in 0..KILLS {
-        let mut child = start(&disk);
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let is_handling = lines.map_while(std::result::Result::ok).any(|line| line.contains("handling"));
-        std::thread::sleep(Duration::from_millis(5 + kill * 37 % 90));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(is_handling, "it ended before it was killed");
+        kill_while_handling(&disk, Duration::from_millis(5 + kill * 37 % 90));
     }
     let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
     let mut found = None;
-    let ended = run_until(app(disk.conf(), &counts, &sums), || {
+    let ended = run_until(killed_app(disk.conf(), &counts, &sums), || {
         found = has(&counts, i64::try_from(RECORDS).unwrap()).then(|| (rows(&counts), rows(&sums)));
         found.is_some()
     });
     runtime.block_on(ended).unwrap();
-    let (mut fold_counts, mut fold_sums) = (BTreeMap::new(), BTreeMap::new());
-    for n in 0..RECORDS {
-        *fold_counts.entry(format!("key-{}", n % KEYS)).or_insert(0) += 1;
-        *fold_sums.entry(format!("key-{}", n % KEYS)).or_insert(0) += n;
-    }
-    assert_eq!(found.unwrap(), (fold_counts, fold_sums));
+    assert_eq!(found.unwrap(), fold(RECORDS));
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "what a handler takes is its own")]
 
 mod attribute;
+mod damage;
 mod disk;
 mod failures;
 mod folding;

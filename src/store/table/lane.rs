@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use rocksdb::WriteBatch;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::mistake::{self, Mistake};
 use super::open::{TableStore, Turn};
 use super::record::{LastRecord, PositionRecord};
 use super::source::{OnRefusal, Partitions, StoreCell};
@@ -93,6 +94,8 @@ struct Open {
 /// A generation that waits to be stored.
 struct Sealed {
     batch: WriteBatch,
+    /// Written before it, by mistake.
+    early: Option<WriteBatch>,
     /// The number of the unit behind its last one.
     end: u64,
     units: u64,
@@ -154,9 +157,10 @@ impl Generations {
         }
         let Some(last) = self.last else { return Ok(()) };
         let mut batch = WriteBatch::default();
-        for rows in &self.begin.rows {
-            rows.seal(&mut batch).map_err(|error| self.here(error))?;
+        if !mistake::is_made(Mistake::NewestRows) {
+            self.seal_rows(&mut batch)?;
         }
+        let early = mistake::is_made(Mistake::RowsBeforePosition).then(|| WriteBatch::from_data(batch.data()));
         let record = PositionRecord { next: last.offset + 1, last: Some(last) };
         let target = &self.begin.target;
         for group in self.begin.groups.iter().filter(|group| group.next < record.next) {
@@ -164,8 +168,13 @@ impl Generations {
         }
         let units = std::mem::take(&mut self.open).units;
         self.timer = None;
-        self.sealed.push_back(Sealed { batch, end: self.end, units, next: record.next });
+        self.sealed.push_back(Sealed { batch, early, end: self.end, units, next: record.next });
         Ok(())
+    }
+
+    fn seal_rows(&self, batch: &mut WriteBatch) -> Result<()> {
+        let mut tables = self.begin.rows.iter();
+        tables.try_for_each(|rows| rows.seal(batch)).map_err(|error| self.here(error))
     }
 
     fn here(&self, error: Error) -> Error {
@@ -183,11 +192,29 @@ impl Generations {
     }
 
     /// Begins to write the oldest sealed generation if its outputs are acknowledged.
-    fn begin_write(&mut self, acked: u64) -> bool {
-        let Some(sealed) = self.sealed.front().filter(|sealed| sealed.end <= acked) else { return false };
-        let bytes = sealed.batch.data().to_vec();
-        self.writing = Some(write(self.begin.target.clone(), bytes, Arc::clone(&self.troubled)).boxed());
-        true
+    fn begin_write(&mut self, acked: u64) -> Result<bool> {
+        if self.sealed.front().is_none_or(|sealed| sealed.end > acked) {
+            return Ok(false);
+        }
+        if mistake::is_made(Mistake::NewestRows) {
+            self.seal_late()?;
+        }
+        let Some(sealed) = self.sealed.front() else { return Ok(false) };
+        let batches = sealed.early.iter().chain([&sealed.batch]).map(|batch| batch.data().to_vec()).collect();
+        self.writing = Some(write(self.begin.target.clone(), batches, Arc::clone(&self.troubled)).boxed());
+        Ok(true)
+    }
+
+    /// By mistake: the rows that belong to the oldest sealed generation are those of now.
+    #[cold]
+    fn seal_late(&mut self) -> Result<()> {
+        let mut batch =
+            self.sealed.front().map(|sealed| WriteBatch::from_data(sealed.batch.data())).unwrap_or_default();
+        self.seal_rows(&mut batch)?;
+        if let Some(sealed) = self.sealed.front_mut() {
+            sealed.batch = batch;
+        }
+        Ok(())
     }
 
     fn poll_write(&mut self, acked: u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -198,7 +225,7 @@ impl Generations {
                 result?;
                 self.on_stored();
             }
-            if !self.begin_write(acked) {
+            if !self.begin_write(acked)? {
                 return Poll::Ready(Ok(()));
             }
         }
@@ -335,13 +362,13 @@ fn identity(record: &Record) -> LastRecord {
 
 /// Stores a batch once everything that its units wrote elsewhere is durable. Tries again while the reason of a failure
 /// can go away, which `troubled` and the run's health tell meanwhile.
-async fn write(target: Target, bytes: Vec<u8>, troubled: Arc<AtomicBool>) -> Result<()> {
-    let bytes = Arc::new(bytes);
+async fn write(target: Target, batches: Vec<Vec<u8>>, troubled: Arc<AtomicBool>) -> Result<()> {
+    let batches = Arc::new(batches);
     let who = format!("tables of {}[{}]", target.topic, target.partition);
     let mut wait = RETRY_FIRST;
     loop {
         let written = match target.env.sync_others(target.cell.address()).await {
-            Ok(()) => write_once(&target, &bytes).await,
+            Ok(()) => write_once(&target, &batches).await,
             Err(error) => Err(error),
         };
         match written {
@@ -364,10 +391,17 @@ async fn write(target: Target, bytes: Vec<u8>, troubled: Arc<AtomicBool>) -> Res
     }
 }
 
-async fn write_once(target: &Target, bytes: &Arc<Vec<u8>>) -> Result<()> {
+async fn write_once(target: &Target, batches: &Arc<Vec<Vec<u8>>>) -> Result<()> {
     let (store, turn, own) = (Arc::clone(&target.store), Arc::clone(&target.turn), target.own_turn);
-    let bytes = Arc::clone(bytes);
-    let write = move || turn.during(own, || store.write(WriteBatch::from_data(&bytes)));
+    let batches = Arc::clone(batches);
+    let write_all = move || {
+        for bytes in batches.iter() {
+            store.write(WriteBatch::from_data(bytes))?;
+            mistake::linger();
+        }
+        Ok(())
+    };
+    let write = move || turn.during(own, write_all);
     let written = tokio::task::spawn_blocking(write).await;
     written.unwrap_or_else(|error| Err(Error::new(Kind::Store, "a write was interrupted").because(error)))
 }

@@ -3,6 +3,8 @@
 mod group;
 mod hot;
 mod lane;
+#[doc(hidden)]
+pub mod mistake;
 mod open;
 mod page;
 mod read;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use rocksdb::checkpoint::Checkpoint;
-use rocksdb::{BoundColumnFamily, ColumnFamilyDescriptor, DB, WriteBatch, WriteOptions};
+use rocksdb::{BoundColumnFamily, ColumnFamilyDescriptor, DB, Options, WriteBatch, WriteOptions};
 
 use crate::codec;
 use crate::error::{Error, Kind, Result};
@@ -32,6 +32,9 @@ const TABLE: &str = "t.";
 const FORMAT_KEY: &[u8] = b"format";
 /// Raised with every change that older versions would misread.
 const FORMAT: &[u8] = b"1";
+/// How often the store was opened: once in the table files, once in the log.
+const EPOCH_OF_FILES: &[u8] = b"epoch of files";
+const EPOCH_OF_LOG: &[u8] = b"epoch of log";
 
 /// Sorts behind the keys of all partitions, whose numbers are not negative.
 const BEHIND_ALL: &[u8] = &[0xFF];
@@ -89,7 +92,34 @@ impl TableStore {
         };
         store.tune(META)?;
         store.check_format()?;
+        store.begin_epoch()?;
         Ok(store)
+    }
+
+    /// Each opening is an epoch, whose number is in RocksDB's table files before anything of it is in its log. A log of
+    /// a later epoch than the files means that the list of files was cut off, which RocksDB takes for its end: what lay
+    /// between is missing. Mostly RocksDB itself notices, since the log is the second of the epoch and knows the first.
+    fn begin_epoch(&self) -> Result<()> {
+        let number = |key| {
+            Ok::<_, Error>(
+                self.meta(key)?.and_then(|bytes| bytes.as_ref().try_into().ok()).map_or(0, u64::from_be_bytes),
+            )
+        };
+        let (files, log) = (number(EPOCH_OF_FILES)?, number(EPOCH_OF_LOG)?);
+        if log > files {
+            let message = "the table files are older than what was written behind them: MANIFEST was cut off. Bring the \
+                           store back, or move it away and have the tables built again";
+            return Err(Error::new(Kind::Corrupt, message).at(self.db.path().display().to_string()));
+        }
+        self.put_meta(EPOCH_OF_FILES, &(files + 1).to_be_bytes())?;
+        self.db.flush_cf(&self.handle(META)?).map_err(|error| self.failed(error))?;
+        self.put_meta(EPOCH_OF_LOG, &(files + 1).to_be_bytes())
+    }
+
+    fn put_meta(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.put_cf(&self.handle(META)?, key, value);
+        self.write(batch)
     }
 
     /// Sets what RocksDB takes only from an open store.
@@ -101,11 +131,7 @@ impl TableStore {
 
     fn check_format(&self) -> Result<()> {
         match self.meta(FORMAT_KEY)? {
-            None => {
-                let mut batch = WriteBatch::new();
-                batch.put_cf(&self.handle(META)?, FORMAT_KEY, FORMAT);
-                self.write(batch)
-            }
+            None => self.put_meta(FORMAT_KEY, FORMAT),
             Some(own) if own == FORMAT => Ok(()),
             Some(own) => {
                 let own = String::from_utf8_lossy(&own).into_owned();
@@ -249,9 +275,30 @@ fn open_db(dir: &Path) -> Result<DB> {
     }
 }
 
+/// Options of the store. What is found after a damage must be one state of all families, however old: what is missing
+/// in it comes from the topic again. So families are flushed together, and each file of RocksDB's log knows the one
+/// before it, so that none can be missing between others.
+fn database(path: &Path) -> std::result::Result<Options, rocksdb::Error> {
+    let mut options = options::database();
+    options.set_atomic_flush(true);
+    // With it a store without any of the log's files is refused, and one that was killed while it was made has none.
+    if path.join("CURRENT").exists() && !has_files(path) {
+        return Ok(options);
+    }
+    options.get_options_from_string("track_and_verify_wals=true")
+}
+
+/// Whether anything was ever written.
+fn has_files(path: &Path) -> bool {
+    let mut names = std::fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    let is_written = |path: PathBuf| path.extension().is_some_and(|ending| ending == "log" || ending == "sst");
+    names.any(is_written)
+}
+
 fn try_open(dir: &Path) -> Result<DB> {
-    let (path, options) = (db_dir(dir), options::database());
+    let path = db_dir(dir);
     let typed = |error| failure(error, &path);
+    let options = database(&path).map_err(typed)?;
     let mut names = vec![rocksdb::DEFAULT_COLUMN_FAMILY_NAME.to_owned(), META.to_owned()];
     if path.join("CURRENT").exists() {
         let listed = DB::list_cf(&options, &path).map_err(typed)?;

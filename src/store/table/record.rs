@@ -3,6 +3,7 @@
 //! | key | value |
 //! |---|---|
 //! | `g` group | which handlers and tables belong together, and to which topic |
+//! | `format`, `epoch of files`, `epoch of log` | of the store, see `open.rs` |
 //! | `p` group `00` partition | the position that the group's rows of that partition are as of |
 //!
 //! A group is called after the first of its tables, in alphabetical order.
