@@ -44,6 +44,7 @@
 //! is configured, and its protocol; without it and `kafka`, topics live in `memory:`.
 
 pub mod app;
+pub mod checkpoint;
 #[cfg(feature = "booblik")]
 pub mod booblik;
 #[cfg(feature = "cli")]
@@ -67,6 +68,7 @@ pub mod topic;
 mod util;
 
 pub use app::{App, Run, RunHandle, Signals, pipe, stream};
+pub use checkpoint::{Checkpoint, CheckpointHandle, Dependency, Downtime};
 pub use conf::Conf;
 pub use error::{BoxError, Error, Kind, Result};
 pub use flow::Gate;
@@ -75,7 +77,7 @@ pub use message::{Header, Headers, Message, Timestamp};
 pub use pipe::Piped;
 pub use proxy::Proxy;
 pub use sink::{debug, print};
-pub use source::every;
+pub use source::{SharedStream, every};
 pub use topic::Topic;
 
 pub use async_stream::{stream, try_stream};

@@ -130,7 +130,8 @@ where
     #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
-        let source_options = SourceOptions { concurrency: options.concurrency.max(1), key: key_of(&options)? };
+        let (concurrency, key) = (options.concurrency.max(1), key_of(&options)?);
+        let source_options = SourceOptions { concurrency, key, ..SourceOptions::default() };
         let (call, timeout, handler) = (Arc::new(self.call), options.timeout, Arc::clone(&name));
         // Behind a lock since a sink's place for a future need not be `Sync`; taken once per lane.
         let spec = Arc::new(Mutex::new(self.sinks));
@@ -148,6 +149,7 @@ where
             shared: &mut builder.shared,
             reads: &mut reads,
             external: &mut external,
+            guarded: builder.graph.guarded(),
         };
         self.sources.attach_all(&mut attach, label, source_options, make)?;
         external.into_iter().for_each(|node| builder.graph.add_external(node));

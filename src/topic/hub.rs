@@ -11,9 +11,11 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
+use super::back::{Back, Drained, HubRewind, Why};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
 use crate::error::{Error, Kind, Result};
+use crate::flow::tap::{Rewind, Watch, note_of, position_and_note};
 use crate::flow::{Env, Position, SourceStats};
 
 type Key = (Arc<str>, i32);
@@ -26,13 +28,23 @@ pub(crate) trait LaneMaker: Send + Sync {
     fn stats(&self) -> &Arc<SourceStats>;
     /// Whether a partition that the group has no position for is an error.
     fn needs_position(&self) -> bool;
+    /// Who watches the source.
+    fn watches(&self) -> &[Arc<dyn Watch>];
 }
 
 /// A seek that someone asked for.
 pub(crate) struct SeekRequest {
     pub topic: Arc<str>,
-    pub to: SeekTo,
+    pub to: Move,
     pub answer: oneshot::Sender<Result<()>>,
+}
+
+/// Where to.
+pub(crate) enum Move {
+    /// All partitions that are ours.
+    All(SeekTo),
+    /// These, for an outage that is over.
+    Back(Back),
 }
 
 /// Seeks that may wait.
@@ -64,6 +76,11 @@ impl Hub {
 
     pub(crate) fn add(&self, wanted: Wanted, maker: Arc<dyn LaneMaker>) {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner).push((wanted, maker));
+    }
+
+    /// Sends partitions of a topic back.
+    pub(crate) fn rewind(&self, topic: &Arc<str>) -> Arc<dyn Rewind> {
+        Arc::new(HubRewind { topic: Arc::clone(topic), seeks: self.seeks.clone() })
     }
 
     pub(crate) fn seeks(&self) -> mpsc::Sender<SeekRequest> {
@@ -98,26 +115,31 @@ impl Hub {
     }
 }
 
-struct Lane {
-    control: Arc<LaneControl>,
-    ended: watch::Receiver<bool>,
+pub(super) struct Lane {
+    pub(super) control: Arc<LaneControl>,
+    pub(super) ended: watch::Receiver<bool>,
+    maker: Arc<dyn LaneMaker>,
+    /// What was committed with the last position.
+    noted: Option<Arc<str>>,
 }
 
 /// The running part of a hub.
-struct Session {
-    env: Env,
-    driver: Arc<dyn Driver>,
+pub(super) struct Session {
+    pub(super) env: Env,
+    pub(super) driver: Arc<dyn Driver>,
     makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
-    lanes: HashMap<Key, Lane>,
+    pub(super) lanes: HashMap<Key, Lane>,
     /// Topics whose handlers take no more messages, and who tells of one.
     over: HashSet<Arc<str>>,
     lane_over: Arc<Notify>,
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
+    /// Partitions on their way back, while they drain.
+    pub(super) rewinds: JoinSet<Drained>,
     /// Positions that the app keeps itself.
     own: Option<Arc<OwnPositions>>,
     pending_seeks: HashMap<Arc<str>, SeekTo>,
-    revoke_timeout: Duration,
+    pub(super) revoke_timeout: Duration,
 }
 
 impl Session {
@@ -146,6 +168,7 @@ impl Session {
             over: HashSet::new(),
             lane_over: Arc::default(),
             answers: JoinSet::new(),
+            rewinds: JoinSet::new(),
             own,
             pending_seeks: HashMap::new(),
             revoke_timeout,
@@ -180,6 +203,7 @@ impl Session {
                     }
                 },
                 Some(_) = self.answers.join_next() => {}
+                Some(Ok(drained)) = self.rewinds.join_next(), if !draining => self.go_back(drained).await,
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
                 _ = commits.tick() => self.commit().await,
             }
@@ -214,6 +238,7 @@ impl Session {
                 drop(assignments);
             }
             Event::Assigned(assignments) => {
+                self.tell_watches(&assignments);
                 let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
                 for assignment in assignments {
                     self.assign(assignment).await?;
@@ -242,7 +267,9 @@ impl Session {
         let partition = assignment.feed.partition;
         if let Some(to) = self.pending_seeks.get(&topic).copied() {
             let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            assignment = self.begin_at(Arc::clone(&topic), partition, offset).await?;
+            assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await?;
+        } else if let Some(offset) = self.begin_earlier(&assignment).await? {
+            assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Back(None)).await?;
         }
         let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
         if strict && assignment.committed.is_none() {
@@ -254,7 +281,7 @@ impl Session {
         Ok(())
     }
 
-    fn start_lane(&mut self, assignment: &Assignment) {
+    pub(super) fn start_lane(&mut self, assignment: &Assignment) {
         let feed = &assignment.feed;
         let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };
         let stats = maker.stats().add_lane(feed.partition);
@@ -271,7 +298,8 @@ impl Session {
                 over.notify_one();
             }
         });
-        let lane = Lane { control, ended };
+        let noted = note_of(maker.watches(), feed.partition, assignment.committed.unwrap_or(assignment.from));
+        let lane = Lane { control, ended, maker, noted };
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
@@ -325,7 +353,7 @@ impl Session {
     async fn commit(&mut self) {
         self.lanes.values().for_each(|lane| lane.control.poke());
         tokio::task::yield_now().await;
-        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
         if moved.is_empty() {
             return;
         }
@@ -338,8 +366,9 @@ impl Session {
             tracing::warn!("positions could not be committed, the next commit tries again: {}", error.report());
             return;
         }
-        for Position { topic, partition, next } in moved {
-            if let Some(lane) = self.lanes.get(&(topic, partition)) {
+        for Position { topic, partition, next, note } in moved {
+            if let Some(lane) = self.lanes.get_mut(&(topic, partition)) {
+                lane.noted = note;
                 lane.control.stats.committed.store(next, Ordering::Release);
             }
         }
@@ -352,11 +381,21 @@ impl Session {
         }
     }
 
+    /// Who watches a topic.
+    pub(super) fn watches(&self, topic: &Arc<str>) -> &[Arc<dyn Watch>] {
+        self.makers.get(topic).map(|maker| maker.watches()).unwrap_or_default()
+    }
+
     /// Checks all targets before anything moves.
     async fn on_seek(&mut self, request: SeekRequest) {
         let SeekRequest { topic, to, answer } = request;
-        let result = self.seek(topic, to).await;
-        let _ = answer.send(result);
+        match to {
+            Move::All(to) => {
+                let result = self.seek(topic, to).await;
+                let _ = answer.send(result);
+            }
+            Move::Back(back) => self.stop_for_rewind(topic, back, answer).await,
+        }
     }
 
     async fn seek(&mut self, topic: Arc<str>, to: SeekTo) -> Result<()> {
@@ -374,7 +413,7 @@ impl Session {
             let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
             let key = (Arc::clone(&topic), partition);
             drain(vec![(key, lane)], self.revoke_timeout).await;
-            match self.begin_at(Arc::clone(&topic), partition, offset).await {
+            match self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await {
                 Ok(assignment) => self.start_lane(&assignment),
                 Err(error) => {
                     // Its lane has ended and nothing would read it: better no run than one that sits idle.
@@ -389,10 +428,28 @@ impl Session {
 
     /// Has a partition read from `offset` on, and commits that. What was committed before no longer counts: a replay
     /// that ends where the group once was is to be committed again.
-    async fn begin_at(&mut self, topic: Arc<str>, partition: i32, offset: i64) -> Result<Assignment> {
+    pub(super) async fn begin_at(
+        &mut self,
+        topic: Arc<str>,
+        partition: i32,
+        offset: i64,
+        why: Why,
+    ) -> Result<Assignment> {
         let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
-        self.store(vec![Position { topic, partition, next: offset }]).await?;
-        assignment.committed = Some(offset);
+        let watches = self.watches(&topic);
+        watches.iter().for_each(|watch| watch.moved(partition, why.outage()));
+        let note = note_of(watches, partition, offset);
+        let stored = self.store(vec![Position { topic, partition, next: offset, note }]).await;
+        match stored {
+            // The place it came from is still committed with the offset to go back to: nothing is lost meanwhile.
+            Err(error) if why != Why::Seek => {
+                tracing::warn!("the place of a rewind could not be committed, the next commit tries: {}", error.report());
+            }
+            stored => {
+                stored?;
+                assignment.committed = Some(offset);
+            }
+        }
         Ok(assignment)
     }
 }
@@ -404,10 +461,15 @@ async fn all_ended(lanes: impl Iterator<Item = &Lane>) {
 }
 
 /// The position of a lane, if it moved since it was committed.
-fn position((topic, partition): &Key, control: &LaneControl) -> Option<Position> {
-    let next = control.stats.position.load(Ordering::Acquire);
-    let moved = next >= 0 && next != control.stats.committed.load(Ordering::Acquire);
-    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next })
+fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
+    let stats = &lane.control.stats;
+    let read = || stats.position.load(Ordering::Acquire);
+    let (next, note) = position_and_note(lane.maker.watches(), *partition, read);
+    if next < 0 {
+        return None;
+    }
+    let moved = next != stats.committed.load(Ordering::Acquire) || note != lane.noted;
+    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next, note })
 }
 
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.
@@ -417,7 +479,7 @@ async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
     if tokio::time::timeout(limit, ended).await.is_err() {
         tracing::warn!(?limit, "some messages were not done in time: their partitions move on without them");
     }
-    let positions = lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+    let positions = lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
     lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
     positions
 }

@@ -15,6 +15,8 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
 
 const HEADER: &str = "slipstream positions 2";
+/// Some lines have a note.
+const HEADER_3: &str = "slipstream positions 3";
 /// Lines without a checksum.
 const HEADER_1: &str = "slipstream positions 1";
 /// In the place of a checksum that is not known.
@@ -94,7 +96,7 @@ fn merged(old: Vec<Kept>, new: Vec<Kept>) -> Vec<Kept> {
 
 /// A file of lines `topic⇥partition⇥offset⇥checksum` under a header with the format's version; replaced as a whole, so
 /// that it is always one state or the next. The checksum is the CRC-32C of the record before the offset in 8
-/// hexadecimal digits, or `-`.
+/// hexadecimal digits, or `-`. A fifth field, where there is one, is the position's note.
 struct OffsetFile {
     path: PathBuf,
     positions: Vec<Kept>,
@@ -112,7 +114,7 @@ impl OffsetFile {
             Err(error) => return Err(Error::from(error).at(place())),
         };
         let mut lines = text.lines();
-        if lines.next().is_some_and(|header| header != HEADER && header != HEADER_1) {
+        if lines.next().is_some_and(|header| ![HEADER, HEADER_1, HEADER_3].contains(&header)) {
             return Err(Error::new(Kind::Corrupt, "not in a format of this version").at(place()));
         }
         let positions = lines
@@ -136,11 +138,15 @@ impl OffsetFile {
     /// Puts these in the place of older ones and makes that durable.
     async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
         self.positions = merged(std::mem::take(&mut self.positions), moved);
-        let mut text = format!("{HEADER}\n");
-        for Kept { topic, partition, next, crc } in &self.positions {
+        let has_notes = self.positions.iter().any(|kept| kept.note.is_some());
+        let mut text = format!("{}\n", if has_notes { HEADER_3 } else { HEADER });
+        for Kept { topic, partition, next, crc, note } in &self.positions {
             let crc = crc.map_or_else(|| UNKNOWN.to_owned(), |crc| format!("{crc:08x}"));
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{topic}\t{partition}\t{next}\t{crc}");
+            let _ = match note {
+                Some(note) => writeln!(text, "{topic}\t{partition}\t{next}\t{crc}\t{note}"),
+                None => writeln!(text, "{topic}\t{partition}\t{next}\t{crc}"),
+            };
         }
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, text.as_bytes())).await;
@@ -161,7 +167,8 @@ fn parse(line: &str) -> Option<Kept> {
         None | Some(UNKNOWN) => None,
         Some(crc) => Some(u32::from_str_radix(crc, 16).ok()?),
     };
-    fields.next().is_none().then_some(Kept { topic, partition, next, crc })
+    let note = fields.next().map(Arc::from);
+    fields.next().is_none().then_some(Kept { topic, partition, next, crc, note })
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -222,7 +229,7 @@ mod tests {
     use super::*;
 
     fn at(partition: i32, next: i64, crc: Option<u32>) -> Kept {
-        Kept { topic: Arc::from("words"), partition, next, crc }
+        Kept { topic: Arc::from("words"), partition, next, crc, note: None }
     }
 
     #[tokio::test]
@@ -249,11 +256,24 @@ mod tests {
         Ok(())
     }
 
+    #[tokio::test]
+    async fn a_note_comes_back_with_its_position_and_goes_with_it() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("positions");
+        let mut file = OffsetFile::open(&path)?;
+        let noted = Kept { note: Some(Arc::from("checkpoint 1 3 120")), ..at(0, 5, None) };
+        file.store(vec![noted.clone(), at(1, 7, Some(1))]).await?;
+        assert_eq!(OffsetFile::open(&path)?.positions(), [noted, at(1, 7, Some(1))]);
+        file.store(vec![at(0, 6, None)]).await?;
+        assert_eq!(OffsetFile::open(&path)?.positions(), [at(0, 6, None), at(1, 7, Some(1))]);
+        Ok(())
+    }
+
     #[test]
     fn a_damaged_file_is_an_error_that_names_it() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
-        for line in ["words\tx\t1", "words\t0\t1\txyz", "words\t0\t1\t-\t-"] {
+        for line in ["words\tx\t1", "words\t0\t1\txyz", "words\t0\t1\t-\tnote\t-"] {
             std::fs::write(&path, format!("{HEADER}\n{line}\n"))?;
             let error = OffsetFile::open(&path).map(|_| ()).map_err(|error| (error.kind(), error.to_string()));
             assert!(matches!(error, Err((Kind::Corrupt, text)) if text.contains("positions")));

@@ -12,6 +12,7 @@ use super::open::OpenTopic;
 use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
+use crate::flow::tap::{Watch, tapped};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
 use crate::source::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
@@ -83,13 +84,20 @@ where
         let hub_name = format!("{} {group:?}", open.broker.reading());
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
+        let watches: Vec<_> = options.taps.iter().map(|tap| tap.watch()).collect();
+        check_whole(&open, &watches, has_groups && !self.broadcast)?;
+        // The name that the program knows, whatever the broker calls it.
+        let stats = env.add_source(&Arc::from(self.name()), self.gate().clone());
+        for watch in &watches {
+            watch.opened(&stats.held, Some(hub.rewind(&open.name)));
+        }
         let maker = Maker {
             decode: decode(&self),
             stages,
             options,
             budget: Arc::new(Budget::new(env.parts().max_in_flight_bytes)),
-            // The name that the program knows, whatever the broker calls it.
-            stats: env.add_source(&Arc::from(self.name()), self.gate().clone()),
+            stats,
+            watches,
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };
@@ -125,6 +133,20 @@ fn reads_once(open: &OpenTopic, group: Option<&str>, env: &Env) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Who compares must see all: a member of a group sees only what is given to it.
+fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> Result<()> {
+    // A broker without a name belongs to one run.
+    let is_shared = in_group && open.broker.url() != "memory:";
+    let Some(watch) = watches.iter().find(|watch| is_shared && watch.needs_whole()) else { return Ok(()) };
+    let message = format!(
+        "{} depends on it, but it is shared with the other members of the group `{}`: declare it `.broadcast()`, so that \
+         every member reads all of it, or promise `.single_member()` on the checkpoint",
+        watch.place(),
+        open.settings.group_id()
+    );
+    Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))
 }
 
 /// A group that is shared with other apps cannot be had on a broker that knows none.
@@ -182,6 +204,7 @@ struct Maker<In> {
     options: SourceOptions<In>,
     budget: Arc<Budget>,
     stats: Arc<SourceStats>,
+    watches: Vec<Arc<dyn Watch>>,
     /// `auto.offset.reset = error`: a partition without a position ends the run.
     needs_position: bool,
     env: Env,
@@ -190,9 +213,20 @@ struct Maker<In> {
 impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
     fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()> {
         let env = self.env.clone();
-        let SourceOptions { concurrency, key } = self.options.clone();
+        let SourceOptions { concurrency, key, taps, .. } = self.options.clone();
+        let partition = assignment.feed.partition;
         let (decode, budget) = (Arc::clone(&self.decode), Arc::clone(&self.budget));
-        if concurrency > 1 {
+        if !taps.is_empty() {
+            let hash_keys = concurrency > 1 && key.is_none();
+            let stage = if concurrency > 1 {
+                let fanout = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
+                tapped(&taps, partition, fanout, &env)
+            } else {
+                tapped(&taps, partition, Stages::new(&self.stages), &env)
+            };
+            let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
+            Box::pin(async move { lane.run(&env).await })
+        } else if concurrency > 1 {
             let hash_keys = key.is_none();
             let stage = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
@@ -210,5 +244,9 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
 
     fn needs_position(&self) -> bool {
         self.needs_position
+    }
+
+    fn watches(&self) -> &[Arc<dyn Watch>] {
+        &self.watches
     }
 }
