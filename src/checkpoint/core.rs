@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::machine::{Event, Machine, Phase};
+use crate::error::Error;
 use crate::flow::tap::Rewind;
 use crate::flow::{Env, Gate, WakerSet};
 
 pub(crate) struct Core {
     pub name: Arc<str>,
-    pub env: Env,
+    /// The tasks of the run, and its end. Not the run itself, which keeps this.
+    pub tasks: TaskTracker,
+    pub kill: CancellationToken,
     machine: Mutex<Machine>,
     began: Instant,
     /// Counts changes; a lane that has seen the last one need not look.
@@ -25,6 +30,8 @@ pub(crate) struct Core {
     held: OnceLock<Gate>,
     rewind: OnceLock<Arc<dyn Rewind>>,
     events: Mutex<VecDeque<Event>>,
+    /// Of a function of the user's, for the keeper to end the run with.
+    failure: Mutex<Option<Error>>,
     pub news: Notify,
     pub counters: Counters,
 }
@@ -43,10 +50,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Core {
-    pub(crate) fn new(name: Arc<str>, machine: Machine, env: Env) -> Arc<Self> {
+    pub(crate) fn new(name: Arc<str>, machine: Machine, env: &Env) -> Arc<Self> {
         Arc::new(Self {
             name,
-            env,
+            tasks: env.tasks().clone(),
+            kill: env.kill().clone(),
+            failure: Mutex::default(),
             machine: Mutex::new(machine),
             began: Instant::now(),
             version: AtomicU64::new(1),
@@ -116,6 +125,16 @@ impl Core {
 
     pub(crate) fn next_event(&self) -> Option<Event> {
         lock(&self.events).pop_front()
+    }
+
+    /// A function of the user's failed where nobody waits for it.
+    pub(crate) fn fail(&self, error: Error) {
+        lock(&self.failure).get_or_insert(error);
+        self.news.notify_one();
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<Error> {
+        lock(&self.failure).take()
     }
 
     fn show(&self, holds: bool) {

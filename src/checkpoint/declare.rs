@@ -194,7 +194,7 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
         };
         check_plan::check(self.name(), &guard)?;
         let name: Arc<str> = Arc::from(self.name());
-        let core = Core::new(Arc::clone(&name), Machine::new(rules(&name, &guard)), to.env.clone());
+        let core = Core::new(Arc::clone(&name), Machine::new(rules(&name, &guard)), to.env);
         self.slot().0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&core));
         let mut guarded = Guarded { checkpoint: Arc::clone(&name), dependent: None, dependencies: Vec::new() };
         for (index, dependency) in guard.dependencies.iter_mut().enumerate() {
@@ -213,6 +213,7 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
         let shortest = shortest(&guard);
         let keeper = Keeper {
             core: Arc::clone(&core),
+            env: to.env.clone(),
             on_downtime: guard.on_downtime,
             on_recovery: guard.on_recovery,
             at_limit: guard.max_pause.map(|(_, then)| then),

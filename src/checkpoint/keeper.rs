@@ -11,6 +11,7 @@ use super::machine::{Event, Machine, Phase};
 use super::outage::Outage;
 use super::plan::{AtLimit, Callback};
 use crate::error::{Error, Kind, Result};
+use crate::flow::Env;
 
 /// Between two looks at the clock, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -19,6 +20,7 @@ const LOOK_MIN: Duration = Duration::from_millis(5);
 
 pub(crate) struct Keeper {
     pub core: Arc<Core>,
+    pub env: Env,
     pub on_downtime: Option<Callback>,
     pub on_recovery: Option<Callback>,
     pub at_limit: Option<AtLimit>,
@@ -29,12 +31,14 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Runs until the app stops. What is half done then is done by the next run: positions say what is to be corrected.
     pub(crate) async fn run(self) {
-        let env = self.core.env.clone();
+        let env = self.env.clone();
         let result = tokio::select! {
             biased;
             () = env.stop().cancelled() => Ok(()),
             result = self.keep() => result,
         };
+        // A rewind that the end of the run cut short is none of its errors.
+        let result = result.or_else(|error| if env.stop().is_cancelled() && error.kind() == Kind::Closed { Ok(()) } else { Err(error) });
         if let Err(error) = result {
             env.fail(error.at(self.place()));
         }
@@ -54,6 +58,9 @@ impl Keeper {
                 self.tell(&event);
                 self.act(event).await?;
             }
+            if let Some(error) = self.core.take_failure() {
+                return Err(error);
+            }
             tokio::select! {
                 () = self.core.news.notified() => {}
                 _ = looks.tick() => self.look_at_the_clock(),
@@ -66,11 +73,11 @@ impl Keeper {
         if self.shortest.is_some() {
             self.core.change(Machine::tick);
         }
-        let limit = self.core.env.parts().settings.watchdog_timeout();
+        let limit = self.env.parts().settings.watchdog_timeout();
         let status = super::status::of(&self.core);
         let is_long = status.outage_for.is_some_and(|lasted| lasted >= limit);
         let notice = is_long.then(|| format!("for more than {limit:?} it {}", status.next));
-        self.core.env.set_notice(&self.place(), notice);
+        self.env.set_notice(&self.place(), notice);
     }
 
     /// One log event for each transition, and one counter.

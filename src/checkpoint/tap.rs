@@ -367,14 +367,14 @@ impl Watched {
             Ok(Answer::Now(recovered)) => self.recovered(recovered),
             Ok(Answer::Later(later)) => {
                 let own = Arc::clone(self);
-                self.core.env.tasks().spawn(async move {
+                self.core.tasks.spawn(async move {
                     tokio::select! {
                         recovered = later => own.recovered(recovered),
-                        () = own.core.env.kill().cancelled() => {}
+                        () = own.core.kill.cancelled() => {}
                     }
                 });
             }
-            Err(error) => self.core.env.fail(error),
+            Err(error) => self.core.fail(error),
         }
     }
 

@@ -80,8 +80,15 @@ impl Session {
         }
     }
 
+    /// The assignment from where it has to begin, if that is earlier.
+    pub(super) async fn assign_earlier(&mut self, assignment: &Assignment) -> Result<Option<Assignment>> {
+        let Some(offset) = self.begin_earlier(assignment).await? else { return Ok(None) };
+        let feed = &assignment.feed;
+        self.begin_at(Arc::clone(&feed.topic), feed.partition, offset, Why::Back(None)).await.map(Some)
+    }
+
     /// Where to begin instead, when a message before the position was handled too early.
-    pub(super) async fn begin_earlier(&self, assignment: &Assignment) -> Result<Option<i64>> {
+    async fn begin_earlier(&self, assignment: &Assignment) -> Result<Option<i64>> {
         let (topic, partition) = (&assignment.feed.topic, assignment.feed.partition);
         let wanted = self.watches(topic).iter().filter_map(|watch| watch.begin(partition)).min();
         let Some(offset) = wanted.filter(|offset| *offset < assignment.from) else { return Ok(None) };
@@ -153,9 +160,19 @@ impl Session {
     }
 
     async fn go_back_one(&mut self, topic: &Arc<str>, partition: i32, target: i64, outage: u64) -> Result<()> {
-        let target = self.existing(topic, partition, target).await?;
-        self.lanes.remove(&(Arc::clone(topic), partition));
-        let assignment = self.begin_at(Arc::clone(topic), partition, target, Why::Back(Some(outage))).await?;
+        let begun = match self.existing(topic, partition, target).await {
+            Ok(target) => self.begin_at(Arc::clone(topic), partition, target, Why::Back(Some(outage))).await,
+            Err(error) => Err(error),
+        };
+        let assignment = match begun {
+            // The broker has taken it away, and the event that says so is on its way: it commits where to go back to, and
+            // whoever has the partition next goes there.
+            Err(error) if error.kind() == Kind::Seek => {
+                tracing::info!(%topic, partition, target, "taken away before it was rewound: {error}");
+                return Ok(());
+            }
+            begun => begun?,
+        };
         tracing::info!(%topic, partition, target, outage, "rewound");
         self.start_lane(&assignment);
         Ok(())

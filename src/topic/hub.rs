@@ -268,8 +268,17 @@ impl Session {
         if let Some(to) = self.pending_seeks.get(&topic).copied() {
             let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
             assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await?;
-        } else if let Some(offset) = self.begin_earlier(&assignment).await? {
-            assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Back(None)).await?;
+        } else {
+            match self.assign_earlier(&assignment).await {
+                Ok(Some(earlier)) => assignment = earlier,
+                Ok(None) => {}
+                // Taken away again, and the event that says so is on its way.
+                Err(error) if error.kind() == Kind::Seek => {
+                    tracing::info!(%topic, partition, "taken away before it was read: {error}");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         }
         let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
         if strict && assignment.committed.is_none() {

@@ -2,6 +2,7 @@
 //! is that of the batch join; in hold mode no other value ever leaves.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -58,17 +59,19 @@ impl Plan {
             // Somewhat out of order.
             Activity { id, time: time + random.u64(0..6) }
         });
+        let activities = activities.collect();
         Self {
             seed,
             holds: random.bool(),
             members: if world.has_groups { random.usize(1..=2) } else { 1 },
             partitions: (random.u32(1..=4), random.u32(1..=4)),
-            activities: activities.collect(),
+            activities,
             weather,
         }
     }
 
-    fn app(&self, world: &World, kept: &Kept, left: &Left) -> (App, Checkpoint<Message<Activity>>) {
+    fn start(&self, world: &World, index: usize, member: &Member, left: &Left) -> Started {
+        let kept = &member.kept;
         let weather: Topic<Weather> = world.topic("weather", self.partitions.0).broadcast();
         let activity: Topic<Activity> = world.topic("activity", self.partitions.1);
         let (holds, dependency) = (self.holds, weather.clone());
@@ -80,15 +83,27 @@ impl Plan {
             if holds { guard.hold() } else { guard }
         });
         let (store, lookup, left) = (Arc::clone(kept), Arc::clone(kept), Arc::clone(left));
+        let is_dead = Arc::new(AtomicBool::new(false));
+        let dead = Arc::clone(&is_dead);
         let keep = move |seen: Weather| {
             store.lock().unwrap().insert(seen.time, seen.value);
         };
-        let join = move |activity: Activity| {
+        let join = move |message: Message<Activity>| {
+            let activity = message.value;
+            let (partition, offset) = (message.partition, message.offset);
             let found = as_of(&lookup.lock().unwrap(), activity.time);
-            left.lock().unwrap().push((activity.id, found));
+            let mut left = left.lock().unwrap();
+            if dead.load(Ordering::SeqCst) {
+                return Err(std::io::Error::other("killed"));
+            }
+            if std::env::var_os("CHECKPOINT_TRACE").is_some() {
+                eprintln!("TRACE member {index} activity {} at {partition}@{offset}: {found:?}", activity.id);
+            }
+            left.push((activity.id, found));
+            Ok(())
         };
         let app = App::new().handle(weather, keep, ()).handle(checkpoint.clone(), join, ());
-        (app, checkpoint)
+        Started { running: Running::start(app, world.conf(index)), checkpoint, is_dead }
     }
 
     fn expected(&self) -> BTreeMap<u64, Option<u64>> {
@@ -140,10 +155,20 @@ impl Writer {
 
 struct Member {
     kept: Kept,
-    running: Option<(Running, Checkpoint<Message<Activity>>)>,
+    running: Option<Started>,
+}
+
+struct Started {
+    running: Running,
+    checkpoint: Checkpoint<Message<Activity>>,
+    /// A process that was killed says nothing more, whatever its threads were about to.
+    is_dead: Arc<AtomicBool>,
 }
 
 async fn run(world: &World, seed: u64) -> Result<()> {
+    if std::env::var_os("CHECKPOINT_TRACE").is_some() {
+        slipstream::log::init();
+    }
     let plan = Plan::new(seed, world);
     let mut random = fastrand::Rng::with_seed(seed ^ 0x9e37_79b9);
     let left = Left::default();
@@ -160,11 +185,18 @@ async fn run(world: &World, seed: u64) -> Result<()> {
                 let index = random.usize(..members.len());
                 let member = &mut members[index];
                 match member.running.take() {
-                    Some((running, _)) if random.bool() => running.stop().await?,
-                    Some((running, _)) => running.crash().await,
+                    Some(started) if random.bool() => started.running.stop().await?,
+                    Some(started) => {
+                        {
+                            let _nothing_leaves_meanwhile = left.lock().unwrap();
+                            started.is_dead.store(true, Ordering::SeqCst);
+                        }
+                        started.running.crash().await;
+                        // Nothing of it runs any more, as after a real crash.
+                        slipstream::testing::until(|| Arc::strong_count(&member.kept) == 1).await;
+                    }
                     None => {
-                        let (app, checkpoint) = plan.app(world, &member.kept, &left);
-                        member.running = Some((Running::start(app, world.conf(index)), checkpoint));
+                        member.running = Some(plan.start(world, index, member, &left));
                     }
                 }
             }
@@ -179,26 +211,30 @@ async fn run(world: &World, seed: u64) -> Result<()> {
     writer.weather(&plan, rest.0).await?;
     writer.close(&plan).await?;
     if members.iter().all(|member| member.running.is_none()) {
-        let (app, checkpoint) = plan.app(world, &members[0].kept, &left);
-        members[0].running = Some((Running::start(app, world.conf(0)), checkpoint));
+        members[0].running = Some(plan.start(world, 0, &members[0], &left));
     }
     let expected = plan.expected();
     let began = Instant::now();
     while last(&left) != expected || !are_calm(&members) {
+        for member in &mut members {
+            if let Some(started) = member.running.take_if(|started| started.running.is_over()) {
+                started.running.ended().await.inspect_err(|error| eprintln!("seed {seed}: {}", error.report()))?;
+            }
+        }
         let statuses: Vec<_> =
-            members.iter().filter_map(|member| member.running.as_ref()).map(|(running, checkpoint)| {
-                (checkpoint.status(), running.is_over(), running.handle.health())
+            members.iter().filter_map(|member| member.running.as_ref()).map(|started| {
+                (started.checkpoint.status(), started.running.is_over(), started.running.handle.health())
             }).collect();
         assert!(
-            began.elapsed() < Duration::from_secs(30),
+            began.elapsed() < Duration::from_secs(10),
             "seed {seed} on {}: holds {}, members {}, partitions {:?}\nexpected {expected:?}\nlast     {:?}\n{statuses:#?}",
             world.url, plan.holds, plan.members, plan.partitions, last(&left)
         );
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     for member in members {
-        if let Some((running, _)) = member.running {
-            running.stop().await?;
+        if let Some(started) = member.running {
+            started.running.stop().await?;
         }
     }
     assert_eq!(last(&left), expected, "seed {} on {}: changed while draining", plan.seed, world.url);
@@ -213,7 +249,7 @@ async fn run(world: &World, seed: u64) -> Result<()> {
 /// Nobody is down, and nothing is on its way back.
 fn are_calm(members: &[Member]) -> bool {
     let running = members.iter().filter_map(|member| member.running.as_ref());
-    running.map(|(_, checkpoint)| checkpoint.status()).all(|status| {
+    running.map(|started| started.checkpoint.status()).all(|status| {
         status.is_ok_and(|status| status.doing == slipstream::checkpoint::Doing::Running)
     })
 }

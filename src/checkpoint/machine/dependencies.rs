@@ -72,7 +72,8 @@ impl Machine {
     /// Forgets what is covered. Only while all is well: in an outage what was pending at its beginning stays.
     pub(super) fn trim(&mut self) {
         let mut parts = std::mem::take(&mut self.parts);
-        parts.values_mut().for_each(|part| part.pending.trim(|mark| self.is_covered(mark)));
+        let settled = parts.values_mut().filter(|part| !part.is_due);
+        settled.for_each(|part| part.pending.trim(|mark| self.is_covered(mark)));
         self.parts = parts;
     }
 
@@ -159,6 +160,9 @@ impl Machine {
             return;
         }
         self.phase = Phase::Recovering;
+        if self.rules.rewinds {
+            self.parts.values_mut().for_each(|part| part.is_due = !part.pending.is_empty());
+        }
         let recovered = self.snapshot();
         self.events.extend(self.outage(Some(recovered)).map(|outage| Event::Recovered(Arc::new(outage))));
     }

@@ -103,6 +103,8 @@ struct Dependency {
 struct Part {
     outage: u64,
     pending: Pending,
+    /// What is pending has to be handled again: it stays until the partition is moved, whoever has it by then.
+    is_due: bool,
     /// The marker of the message that waits at the gate.
     held: Option<Mark>,
     /// What was kept says to begin here.
