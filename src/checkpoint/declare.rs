@@ -266,6 +266,10 @@ pub enum FromCheckpoint {}
 impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
     type Item = T;
 
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where
         St: Stage<T> + 'static,
@@ -275,7 +279,8 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
         let mut options = options;
         options.taps.push(Arc::clone(&opened.tap));
         let before = to.reads.len();
-        (opened.attach)(to, label, options, Arc::new(move || Box::pin(make())))?;
+        let attached = (opened.attach)(to, label, options, Arc::new(move || Box::pin(make())));
+        attached.map_err(|error| if error.place().is_some() { error } else { error.at(format!("checkpoint {}", self.name())) })?;
         let node = to.reads.get(before).cloned();
         if let Some(own) = to.guarded.iter_mut().find(|own| *own.checkpoint == *self.name()) {
             own.dependent = own.dependent.take().or(node);
@@ -286,6 +291,10 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
 
 impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for &Checkpoint<T> {
     type Item = T;
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where

@@ -1,7 +1,7 @@
 //! How a checkpoint is declared: what it guards, what that depends on, and what happens when.
 
 use std::any::Any;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -12,7 +12,7 @@ use super::machine::Mode;
 use super::mark::{Mark, Marker, Span, Unit};
 use super::outage::{Outage, State};
 use super::tap::{DependencyTap, Nothing};
-use crate::error::{BoxError, Result};
+use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::tap::Tap;
 use crate::flow::{NodeId, StageFactory};
 use crate::sink::SinkReturn;
@@ -43,11 +43,14 @@ impl Begin {
     /// The source to guard, and how its messages say how far they are.
     pub fn dependent<S, M, K>(self, source: S, marker: impl Fn(&S::Item) -> K + Send + Sync + 'static) -> Guard<S::Item>
     where
-        S: IntoSource<M> + Clone + Send + Sync + 'static,
+        S: IntoSource<M> + Send + 'static,
         K: Marker,
     {
+        let source = Mutex::new(Some(source));
         let attach = move |to: &mut Attach<'_>, label: &str, options: SourceOptions<S::Item>, make: StageFactory<S::Item>| {
-            source.clone().attach(to, label, options, move || make())
+            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let again = source.as_ref().and_then(IntoSource::again).or_else(|| source.take());
+            again.ok_or_else(read_twice)?.attach(to, label, options, move || make())
         };
         Guard {
             attach: Arc::new(attach),
@@ -69,6 +72,11 @@ impl Begin {
             on_recovery: None,
         }
     }
+}
+
+fn read_twice() -> Error {
+    let message = "its dependent is a stream, which one handler can read: declare it as a `SharedStream` for several";
+    Error::new(Kind::Build, message)
 }
 
 /// What a checkpoint guards, and how. `T` is what the dependent gives.

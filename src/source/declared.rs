@@ -61,6 +61,10 @@ pub enum FromShared {}
 impl<T: Clone + Send + 'static> IntoSource<FromShared> for SharedStream<T> {
     type Item = T;
 
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
+
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where
         St: Stage<T> + 'static,
@@ -73,6 +77,10 @@ impl<T: Clone + Send + 'static> IntoSource<FromShared> for SharedStream<T> {
 
 impl<T: Clone + Send + 'static> IntoSource<FromShared> for &SharedStream<T> {
     type Item = T;
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where

@@ -52,6 +52,11 @@ pub trait IntoSource<M>: Sized {
     /// What it gives.
     type Item: Send + 'static;
 
+    /// The same source for another handler; `None` for one that can be read by one handler only.
+    fn again(&self) -> Option<Self> {
+        None
+    }
+
     /// Attaches a handler to it.
     ///
     /// # Errors
@@ -322,6 +327,10 @@ pub enum FromTimer {}
 
 impl IntoSource<FromTimer> for Every {
     type Item = ();
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<()>, make: F) -> Result<()>
     where

@@ -24,6 +24,10 @@ where
 {
     type Item = Message<V, K>;
 
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where
         St: Stage<Self::Item> + 'static,
@@ -39,6 +43,10 @@ where
     K: Clone + Send + 'static,
 {
     type Item = Message<V, K>;
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where

@@ -3,5 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+mod bindings;
+mod ends;
+mod outages;
 mod property;
+mod refusals;
 mod world;

@@ -111,7 +111,7 @@ impl Machine {
         if self.is_closed() {
             return Verdict::Wait;
         }
-        if self.highest.is_some_and(|highest| mark > highest) {
+        if self.highest.is_none_or(|highest| mark > highest) {
             return Verdict::Pass(None); // too far ahead to be believed
         }
         match self.rules.mode {

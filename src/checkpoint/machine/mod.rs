@@ -3,6 +3,8 @@
 
 mod dependencies;
 mod dependent;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
