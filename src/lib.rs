@@ -44,9 +44,9 @@
 //! is configured, and its protocol; without it and `kafka`, topics live in `memory:`.
 
 pub mod app;
-pub mod checkpoint;
 #[cfg(feature = "booblik")]
 pub mod booblik;
+pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod codec;

@@ -31,9 +31,9 @@ impl Gap {
 
     pub(super) fn of(machine: &Machine, dependency: usize) -> Option<Self> {
         let name = Arc::clone(&machine.rules().dependencies.get(dependency)?.name);
-        let (reach, down, ..) = machine.dependency(dependency)?;
-        let (marker, dependency_marker) = (machine.highest(), reach.mark());
-        Some(Self { dependency: name, marker, dependency_marker, is_down: down.is_some() })
+        let own = machine.dependency(dependency)?;
+        let (marker, dependency_marker) = (machine.highest(), own.reach.mark());
+        Some(Self { dependency: name, marker, dependency_marker, is_down: own.down.is_some() })
     }
 }
 

@@ -96,7 +96,9 @@ fn check_mode<T>(guard: &Guard<T>) -> Result<()> {
         return Ok(());
     }
     if !guard.pauses {
-        return refuse("`.hold()` with `.pause_dependent(false)`: a message that does not wait is not held; leave one out".into());
+        return refuse(
+            "`.hold()` with `.pause_dependent(false)`: a message that does not wait is not held; leave one out".into(),
+        );
     }
     if !guard.rewinds {
         return refuse("`.hold()` with `.no_rewind()`: what is held is never rewound; leave `.no_rewind()` out".into());

@@ -172,7 +172,9 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
         let env = to.env;
         let place = format!("checkpoint {}", self.name());
         self.check_name(env).map_err(|error| error.at(place.clone()))?;
-        env.single(&place, || self.make(to).map_err(|error| if error.place().is_some() { error } else { error.at(place.clone()) }))
+        env.single(&place, || {
+            self.make(to).map_err(|error| if error.place().is_some() { error } else { error.at(place.clone()) })
+        })
     }
 
     /// Two checkpoints of one name would share what is kept.
@@ -184,7 +186,10 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
         if *first == own {
             return Ok(());
         }
-        Err(Error::new(Kind::Build, "two checkpoints have this name, which is what their positions are kept under: give one another"))
+        Err(Error::new(
+            Kind::Build,
+            "two checkpoints have this name, which is what their positions are kept under: give one another",
+        ))
     }
 
     fn make(&self, to: &mut Attach<'_>) -> Result<Arc<Opened<T>>> {
@@ -280,7 +285,9 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
         options.taps.push(Arc::clone(&opened.tap));
         let before = to.reads.len();
         let attached = (opened.attach)(to, label, options, Arc::new(move || Box::pin(make())));
-        attached.map_err(|error| if error.place().is_some() { error } else { error.at(format!("checkpoint {}", self.name())) })?;
+        attached.map_err(|error| {
+            if error.place().is_some() { error } else { error.at(format!("checkpoint {}", self.name())) }
+        })?;
         let node = to.reads.get(before).cloned();
         if let Some(own) = to.guarded.iter_mut().find(|own| *own.checkpoint == *self.name()) {
             own.dependent = own.dependent.take().or(node);

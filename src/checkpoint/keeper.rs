@@ -38,7 +38,10 @@ impl Keeper {
             result = self.keep() => result,
         };
         // A rewind that the end of the run cut short is none of its errors.
-        let result = result.or_else(|error| if env.stop().is_cancelled() && error.kind() == Kind::Closed { Ok(()) } else { Err(error) });
+        let result =
+            result.or_else(
+                |error| if env.stop().is_cancelled() && error.kind() == Kind::Closed { Ok(()) } else { Err(error) },
+            );
         if let Err(error) = result {
             env.fail(error.at(self.place()));
         }
@@ -89,7 +92,9 @@ impl Keeper {
                 let downtime = outage.downtime.as_ref().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(checkpoint = name, dependency = &*outage.dependency, outage = outage.number, %downtime, "a dependency is down");
             }
-            Event::Up(dependency) => tracing::info!(checkpoint = name, dependency = &**dependency, "a dependency is back"),
+            Event::Up(dependency) => {
+                tracing::info!(checkpoint = name, dependency = &**dependency, "a dependency is back");
+            }
             Event::Recovered(outage) => {
                 counters.recoveries.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(checkpoint = name, outage = outage.number, "all dependencies are back");

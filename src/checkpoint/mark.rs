@@ -308,8 +308,9 @@ mod tests {
 
     #[test]
     fn marks_are_ordered_as_what_they_stand_for_and_survive_a_note() {
-        let times = ["1900-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00Z", "9999-01-01T00:00:00Z"]
-            .map(|text| text.parse::<DateTime<chrono::Utc>>().unwrap().mark());
+        let times =
+            ["1900-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z", "1970-01-01T00:00:00Z", "9999-01-01T00:00:00Z"]
+                .map(|text| text.parse::<DateTime<chrono::Utc>>().unwrap().mark());
         let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, f64::INFINITY].map(|value| value.mark());
         let counts = [i64::MIN, -1, 0, i64::MAX].map(|value| value.mark());
         for marks in [times.as_slice(), &floats, &counts] {
@@ -323,6 +324,9 @@ mod tests {
     fn distances_do_not_wrap() {
         assert_eq!(i128::MAX.mark().plus(Span::from(1)), i128::MAX.mark());
         assert_eq!(i128::MIN.mark().since(1.mark()), Span::from(i128::MIN));
-        assert_eq!(Duration::MAX.mark().plus(Span::from(Duration::MAX)).since(Duration::MAX.mark()), Span::from(Duration::MAX));
+        assert_eq!(
+            Duration::MAX.mark().plus(Span::from(Duration::MAX)).since(Duration::MAX.mark()),
+            Span::from(Duration::MAX)
+        );
     }
 }

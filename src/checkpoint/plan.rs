@@ -47,11 +47,12 @@ impl Begin {
         K: Marker,
     {
         let source = Mutex::new(Some(source));
-        let attach = move |to: &mut Attach<'_>, label: &str, options: SourceOptions<S::Item>, make: StageFactory<S::Item>| {
-            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
-            let again = source.as_ref().and_then(IntoSource::again).or_else(|| source.take());
-            again.ok_or_else(read_twice)?.attach(to, label, options, move || make())
-        };
+        let attach =
+            move |to: &mut Attach<'_>, label: &str, options: SourceOptions<S::Item>, make: StageFactory<S::Item>| {
+                let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+                let again = source.as_ref().and_then(IntoSource::again).or_else(|| source.take());
+                again.ok_or_else(read_twice)?.attach(to, label, options, move || make())
+            };
         Guard {
             attach: Arc::new(attach),
             marker: Arc::new(move |item| marker(item).mark()),
@@ -80,6 +81,7 @@ fn read_twice() -> Error {
 }
 
 /// What a checkpoint guards, and how. `T` is what the dependent gives.
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the declaration")]
 pub struct Guard<T> {
     pub(super) attach: AttachDependent<T>,
     pub(super) marker: MarkOf<T>,
@@ -222,7 +224,10 @@ impl<T> Guard<T> {
 
 impl<T> std::fmt::Debug for Guard<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("mode", &self.mode).field("dependencies", &self.dependencies).finish_non_exhaustive()
+        f.debug_struct("Guard")
+            .field("mode", &self.mode)
+            .field("dependencies", &self.dependencies)
+            .finish_non_exhaustive()
     }
 }
 
@@ -338,7 +343,10 @@ impl std::fmt::Debug for Dependency {
 }
 
 /// The node that was read by what was attached, if it is one that others can read too.
-pub(super) fn node_of(to: &mut Attach<'_>, attach: impl FnOnce(&mut Attach<'_>) -> Result<()>) -> Result<Option<NodeId>> {
+pub(super) fn node_of(
+    to: &mut Attach<'_>,
+    attach: impl FnOnce(&mut Attach<'_>) -> Result<()>,
+) -> Result<Option<NodeId>> {
     let before = to.reads.len();
     attach(to)?;
     // The handler being bound does not read it: the checkpoint does.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::core::Core;
-use super::machine::{Machine, Mode, Phase};
+use super::machine::{Machine, Mode, Phase, Standing};
 use super::watermark::Reach;
 
 /// What the dependent of a checkpoint does now.
@@ -121,7 +121,7 @@ fn doing(machine: &Machine) -> Doing {
 fn dependencies(machine: &Machine, now: Duration) -> Vec<DependencyStatus> {
     let names = machine.rules().dependencies.iter().enumerate();
     let one = |(at, rules): (usize, &super::machine::DependencyRules)| {
-        let (reach, down, lag, held_back_by) = machine.dependency(at)?;
+        let Standing { reach, down, lag, held_back_by } = machine.dependency(at)?;
         Some(DependencyStatus {
             name: rules.name.to_string(),
             is_down: down.is_some(),
@@ -137,7 +137,7 @@ fn dependencies(machine: &Machine, now: Duration) -> Vec<DependencyStatus> {
 
 fn next(machine: &Machine) -> String {
     let down: Vec<_> = (0..machine.rules().dependencies.len())
-        .filter(|at| machine.dependency(*at).is_some_and(|(_, down, ..)| down.is_some()))
+        .filter(|at| machine.dependency(*at).is_some_and(|own| own.down.is_some()))
         .filter_map(|at| machine.rules().dependencies.get(at))
         .map(|rules| &*rules.name)
         .collect();

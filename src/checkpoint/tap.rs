@@ -183,9 +183,8 @@ impl<T> DependentLane<T> {
     fn poll_answers(&mut self, _item: &T, mark: Mark, cx: &mut Context<'_>) -> Poll<Vec<Answers>> {
         let version = self.core.version();
         if self.asking.as_ref().is_none_or(|(asked, _)| *asked != version) {
-            let gaps = self.core.look(|machine| {
-                (0..self.checks.len()).map(|at| Gap::of(machine, at)).collect::<Vec<_>>()
-            });
+            let gaps =
+                self.core.look(|machine| (0..self.checks.len()).map(|at| Gap::of(machine, at)).collect::<Vec<_>>());
             let gaps = gaps.into_iter().map(|gap| gap.map(|gap| Gap { marker: gap.marker.max(Some(mark)), ..gap }));
             let asked: Vec<_> = self.checks.iter().zip(gaps).map(|(checks, gap)| ask(checks, gap)).collect();
             self.asking = Some((version, Box::pin(answers(asked))));
@@ -209,8 +208,8 @@ async fn answers(asked: Vec<Asked>) -> Vec<Answers> {
     let mut all = Vec::with_capacity(asked.len());
     for (down, recovered) in asked {
         let down = match down {
-            Some(Answer::Now(lag)) => Some(lag),
-            Some(Answer::Later(later)) => Some(later.await),
+            Some(Answer::Now(lag)) => Some(lag.map_or(Ok(()), Err)),
+            Some(Answer::Later(later)) => Some(later.await.map_or(Ok(()), Err)),
             None => None,
         };
         let recovered = match recovered {
@@ -245,10 +244,6 @@ impl Watch for DependentWatch {
 
     fn needs_whole(&self) -> bool {
         false
-    }
-
-    fn rewinds(&self) -> bool {
-        self.0.look(|machine| machine.rules().rewinds)
     }
 
     fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>) {
@@ -396,10 +391,6 @@ impl Watch for Watched {
 
     fn needs_whole(&self) -> bool {
         self.needs_whole
-    }
-
-    fn rewinds(&self) -> bool {
-        false
     }
 
     fn opened(&self, _held: &Gate, _rewind: Option<Arc<dyn Rewind>>) {}

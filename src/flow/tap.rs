@@ -27,13 +27,7 @@ pub(crate) trait Tap<In>: Send + Sync {
 pub(crate) trait TapLane<In>: Send {
     /// Ready when the handlers may have the message, with what to tell them; otherwise the task is woken to ask again
     /// with the same message. `seq` numbers the lane's messages.
-    fn poll_admit(
-        &mut self,
-        item: &In,
-        seq: u64,
-        offset: i64,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<View>>>;
+    fn poll_admit(&mut self, item: &In, seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Result<Option<View>>>;
 
     /// The message that was asked for last is given up: nobody will handle it here.
     fn dropped(&mut self) {}
@@ -53,8 +47,6 @@ pub(crate) trait Watch: Send + Sync {
     fn key(&self) -> &str;
     /// Whether it has to see all partitions.
     fn needs_whole(&self) -> bool;
-    /// Whether it sends the source back when something was handled too early.
-    fn rewinds(&self) -> bool;
     /// The source is opened: its counters, and how it is sent back, where it can be.
     fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>);
     /// These partitions will be read from now on, each from where its note was written.

@@ -24,7 +24,17 @@ pub struct UnitCx {
 impl UnitCx {
     pub(crate) fn new(source: Arc<str>, max_in_flight: u32) -> Self {
         let tracker = Tracker::new(max_in_flight);
-        Self { tracker, carried: None, source, partition: 0, offset: -1, key_hash: None, refused: false, is_channel: false, view: None }
+        Self {
+            tracker,
+            carried: None,
+            source,
+            partition: 0,
+            offset: -1,
+            key_hash: None,
+            refused: false,
+            is_channel: false,
+            view: None,
+        }
     }
 
     /// Holds the unit open until the guard ends.

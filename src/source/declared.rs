@@ -48,11 +48,9 @@ impl<T> SharedStream<T> {
 
 impl<T> Clone for SharedStream<T> {
     fn clone(&self) -> Self {
-        *self
+        Self { name: self.name, make: self.make }
     }
 }
-
-impl<T> Copy for SharedStream<T> {}
 
 /// Marker: a declared stream.
 #[derive(Debug)]
@@ -62,7 +60,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromShared> for SharedStream<T> {
     type Item = T;
 
     fn again(&self) -> Option<Self> {
-        Some(*self)
+        Some(self.clone())
     }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<T>, make: F) -> Result<()>
@@ -87,7 +85,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromShared> for &SharedStream<T> {
         St: Stage<T> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
-        (*self).attach(to, label, options, make)
+        self.clone().attach(to, label, options, make)
     }
 }
 

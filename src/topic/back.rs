@@ -111,7 +111,7 @@ impl Session {
 
     /// The first steps of a rewind: no more dispatch, and what is in flight is done. That may take longer than a bound:
     /// it is said, and nothing moves before.
-    pub(super) async fn stop_for_rewind(&mut self, topic: Arc<str>, back: Back, answer: oneshot::Sender<Result<()>>) {
+    pub(super) fn stop_for_rewind(&mut self, topic: Arc<str>, back: Back, answer: oneshot::Sender<Result<()>>) {
         let Back { targets, outage } = back;
         let (mut lanes, mut ends) = (Vec::new(), Vec::new());
         for (partition, target) in targets {

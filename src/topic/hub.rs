@@ -10,8 +10,8 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::back::{Back, Drained, HubRewind, Why};
+use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
 use crate::error::{Error, Kind, Result};
@@ -403,7 +403,7 @@ impl Session {
                 let result = self.seek(topic, to).await;
                 let _ = answer.send(result);
             }
-            Move::Back(back) => self.stop_for_rewind(topic, back, answer).await,
+            Move::Back(back) => self.stop_for_rewind(topic, back, answer),
         }
     }
 
@@ -452,7 +452,10 @@ impl Session {
         match stored {
             // The place it came from is still committed with the offset to go back to: nothing is lost meanwhile.
             Err(error) if why != Why::Seek => {
-                tracing::warn!("the place of a rewind could not be committed, the next commit tries: {}", error.report());
+                tracing::warn!(
+                    "the place of a rewind could not be committed, the next commit tries: {}",
+                    error.report()
+                );
             }
             stored => {
                 stored?;

@@ -27,15 +27,18 @@ fn time(event: &Event) -> DateTime<Utc> {
     DateTime::from_timestamp(event.minute * 60, 0).unwrap()
 }
 
-fn text(hour: i64, minute: i64) -> Option<String> {
-    Some(time(&at(hour, minute)).to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true))
+fn text(hour: i64, minute: i64) -> String {
+    time(&at(hour, minute)).to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true)
 }
+
+/// What the handler got: the minute, and what it was told.
+type Seen = Arc<Mutex<Vec<(i64, Option<Downtime>)>>>;
 
 struct Pair {
     weather: Proxy<Event>,
     activity: Proxy<Event>,
     checkpoint: Checkpoint<Event>,
-    seen: Arc<Mutex<Vec<(i64, Option<Downtime>)>>>,
+    seen: Seen,
     running: Running,
 }
 
@@ -55,8 +58,6 @@ fn pair(declare: impl Fn(Guard<Event>, Dependency) -> Guard<Event> + Send + Sync
 }
 
 impl Pair {
-    async fn started() {}
-
     fn status(&self) -> Status {
         self.checkpoint.status().unwrap()
     }
@@ -87,24 +88,23 @@ impl Pair {
 
 #[tokio::test]
 async fn bd_1_bd_2_both_sides_markers_are_taken_and_the_handler_sees_the_message_once() -> Result<()> {
-    let pair = pair(|guard, weather| guard.dependency(weather));
+    let pair = pair(Guard::dependency);
     pair.weather(at(10, 0)).await;
     pair.activity(at(10, 5)).await;
     let status = pair.status();
-    assert_eq!((status.marker, &status.dependencies[0].marker), (text(10, 5), &text(10, 0)));
+    assert_eq!((status.marker, &status.dependencies[0].marker), (Some(text(10, 5)), &Some(text(10, 0))));
     assert!(!status.dependencies[0].is_down);
     assert_eq!(pair.seen.lock().unwrap().len(), 1);
-    Pair::started().await;
     pair.running.stop().await
 }
 
 #[tokio::test]
 async fn bd_3_bd_10_a_downtime_is_told_to_the_handler_and_pauses_the_dependent() -> Result<()> {
-    let pair = pair(|guard, weather| guard.dependency(weather));
+    let pair = pair(Guard::dependency);
     pair.weather(at(10, 0)).await;
     pair.activity(at(11, 0)).await;
     let downtime = pair.last_downtime().unwrap();
-    assert_eq!(downtime.get("weather"), Some(Lag::By(Span::from(Duration::from_mins(60)))));
+    assert_eq!(downtime.get("weather"), Some(Lag::By(Span::from(Duration::from_hours(1)))));
     assert_eq!(downtime.iter().count(), 1);
     let status = pair.status();
     assert!(status.dependencies[0].is_down);
@@ -231,13 +231,17 @@ async fn the_gate_belongs_to_the_source_every_handler_waits() -> Result<()> {
     let (weather, activity) = (Proxy::<u32>::named("weather").external(), Proxy::<u32>::named("activity").external());
     let (on_weather, on_activity) = (weather.clone(), activity.clone());
     let checkpoint = Checkpoint::named("held", move |it| {
-        it.dependent(on_activity.clone(), |n| *n).dependency(Dependency::new("weather", on_weather.clone(), |n| *n)).hold()
+        it.dependent(on_activity.clone(), |n| *n)
+            .dependency(Dependency::new("weather", on_weather.clone(), |n| *n))
+            .hold()
     });
     let (seen, keep) = collect();
     let other = keep.clone();
-    let app = App::new()
-        .handle(activity.clone(), move |n: u32| other(("unbound", n)), ())
-        .handle(checkpoint.clone(), move |n: u32| keep(("bound", n)), ());
+    let app = App::new().handle(activity.clone(), move |n: u32| other(("unbound", n)), ()).handle(
+        checkpoint.clone(),
+        move |n: u32| keep(("bound", n)),
+        (),
+    );
     let running = Running::start(app, Conf::isolated());
     until(|| checkpoint.status().is_ok()).await;
     activity.send(1).await?;

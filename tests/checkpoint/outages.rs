@@ -39,9 +39,19 @@ struct Synchronized {
 }
 
 impl Synchronized {
-    fn new(world: &World, declare: impl Fn(Guard<Message<Event>>) -> Guard<Message<Event>> + Send + Sync + 'static) -> Self {
+    fn new(
+        world: &World,
+        declare: impl Fn(Guard<Message<Event>>) -> Guard<Message<Event>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::over(world, world.topic("activity", 1), declare)
+    }
+
+    fn over(
+        world: &World,
+        activity: Topic<Event>,
+        declare: impl Fn(Guard<Message<Event>>) -> Guard<Message<Event>> + Send + Sync + 'static,
+    ) -> Self {
         let weather: Topic<Event> = world.topic("weather", 1).broadcast();
-        let activity: Topic<Event> = world.topic("activity", 1);
         let checkpoint = Checkpoint::named("activity", move |it| {
             declare(it.dependent(activity.clone(), time).dependency(Dependency::new("weather", weather.clone(), time)))
         });
@@ -69,8 +79,10 @@ impl Synchronized {
 
     async fn weather(&self, hour: i64, what: &str) {
         self.weather.send(event(hour, 0, what)).await.unwrap();
-        let marker = DateTime::from_timestamp(hour * 3600, 0).unwrap().to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
-        let is_there = || self.checkpoint.status().is_ok_and(|status| status.dependencies[0].marker.as_ref() >= Some(&marker));
+        let marker =
+            DateTime::from_timestamp(hour * 3600, 0).unwrap().to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true);
+        let is_there =
+            || self.checkpoint.status().is_ok_and(|status| status.dependencies[0].marker.as_ref() >= Some(&marker));
         until(is_there).await;
     }
 
@@ -93,18 +105,17 @@ const HOUR: Duration = Duration::from_hours(1);
 async fn int_2_s_8_with_a_callback_that_seeks_to_the_detecting_message() -> Result<()> {
     let world = World::memory();
     let topic: Topic<Event> = world.topic("activity", 1);
-    let own = Synchronized::new(&world, move |guard| {
+    let own = Synchronized::over(&world, topic.clone(), move |guard| {
         let topic = topic.clone();
-        guard
-            .threshold(HOUR)
-            .state(|message: &Message<Event>, _: Option<&i64>| message.offset)
-            .on_recovery(move |outage| {
+        guard.threshold(HOUR).state(|message: &Message<Event>, _: Option<&i64>| message.offset).on_recovery(
+            move |outage| {
                 let topic = topic.clone();
                 async move {
                     // The model's callback gets what the dependent had reached when the outage was detected.
                     topic.seek(SeekTo::Offset(outage.detected.state::<i64>().unwrap())).await
                 }
-            })
+            },
+        )
     });
     let running = own.start(&world);
     until(|| own.checkpoint.status().is_ok()).await;
@@ -122,7 +133,8 @@ async fn int_2_s_8_with_a_callback_that_seeks_to_the_detecting_message() -> Resu
     assert_eq!(own.doing(), Doing::Paused, "late");
     own.weather(13, "storm").await;
     own.has(5).await;
-    let shown = ["swimming/sun", "walking home/clouds", "shopping/clouds [weather: 5400s]", "shopping/rain", "lunch/storm"];
+    let shown =
+        ["swimming/sun", "walking home/clouds", "shopping/clouds [weather: 5400s]", "shopping/rain", "lunch/storm"];
     assert_eq!(own.lines(), shown);
     assert_eq!(own.checkpoint.status()?.counts.rewinds, 0, "the seek won");
     running.stop().await
@@ -144,8 +156,14 @@ async fn the_rewind_begins_at_the_first_message_that_was_not_covered() -> Result
     own.weather(11, "clouds").await;
     own.weather(14, "storm").await;
     own.has(6).await;
-    let shown =
-        ["waking/none", "swimming/sun", "walking/sun [weather: 5400s]", "swimming/sun", "walking/clouds", "lunch/clouds"];
+    let shown = [
+        "waking/none",
+        "swimming/sun",
+        "walking/sun [weather: 5400s]",
+        "swimming/sun",
+        "walking/clouds",
+        "lunch/clouds",
+    ];
     assert_eq!(own.lines(), shown);
     assert_eq!(own.checkpoint.status()?.counts.rewinds, 1);
     running.stop().await
@@ -165,11 +183,16 @@ async fn b_45_a_restart_in_the_middle_of_an_outage_is_paused_before_its_first_di
         own.has(2).await;
         let committed = || {
             let health = running.handle.health();
-            let lanes = health.sources.iter().filter(|source| source.name.ends_with("activity")).flat_map(|own| &own.lanes);
+            let lanes =
+                health.sources.iter().filter(|source| source.name.ends_with("activity")).flat_map(|own| &own.lanes);
             lanes.map(|lane| lane.committed).next().flatten() == Some(2)
         };
         until(committed).await;
-        if crash { running.crash().await } else { running.stop().await? }
+        if crash {
+            running.crash().await;
+        } else {
+            running.stop().await?;
+        }
 
         let running = own.start(&world);
         until(|| own.checkpoint.status().is_ok_and(|status| status.doing == Doing::Paused)).await;

@@ -221,14 +221,19 @@ async fn run(world: &World, seed: u64) -> Result<()> {
                 started.running.ended().await.inspect_err(|error| eprintln!("seed {seed}: {}", error.report()))?;
             }
         }
-        let statuses: Vec<_> =
-            members.iter().filter_map(|member| member.running.as_ref()).map(|started| {
-                (started.checkpoint.status(), started.running.is_over(), started.running.handle.health())
-            }).collect();
+        let statuses: Vec<_> = members
+            .iter()
+            .filter_map(|member| member.running.as_ref())
+            .map(|started| (started.checkpoint.status(), started.running.is_over(), started.running.handle.health()))
+            .collect();
         assert!(
             began.elapsed() < Duration::from_secs(10),
             "seed {seed} on {}: holds {}, members {}, partitions {:?}\nexpected {expected:?}\nlast     {:?}\n{statuses:#?}",
-            world.url, plan.holds, plan.members, plan.partitions, last(&left)
+            world.url,
+            plan.holds,
+            plan.members,
+            plan.partitions,
+            last(&left)
         );
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -240,7 +245,11 @@ async fn run(world: &World, seed: u64) -> Result<()> {
     assert_eq!(last(&left), expected, "seed {} on {}: changed while draining", plan.seed, world.url);
     if plan.holds {
         let wrong: Vec<_> = left.lock().unwrap().iter().filter(|(id, value)| expected[id] != *value).copied().collect();
-        assert!(wrong.is_empty(), "seed {seed} on {}: wrong values left although they should have been held: {wrong:?}", world.url);
+        assert!(
+            wrong.is_empty(),
+            "seed {seed} on {}: wrong values left although they should have been held: {wrong:?}",
+            world.url
+        );
     }
     writer.weather.close().await?;
     writer.activity.close().await
@@ -249,9 +258,9 @@ async fn run(world: &World, seed: u64) -> Result<()> {
 /// Nobody is down, and nothing is on its way back.
 fn are_calm(members: &[Member]) -> bool {
     let running = members.iter().filter_map(|member| member.running.as_ref());
-    running.map(|started| started.checkpoint.status()).all(|status| {
-        status.is_ok_and(|status| status.doing == slipstream::checkpoint::Doing::Running)
-    })
+    running
+        .map(|started| started.checkpoint.status())
+        .all(|status| status.is_ok_and(|status| status.doing == slipstream::checkpoint::Doing::Running))
 }
 
 fn runs(short: u64) -> u64 {

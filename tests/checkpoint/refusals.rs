@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use slipstream::checkpoint::{Begin, Guard};
 use slipstream::prelude::*;
+use slipstream::testing::until;
 use slipstream::{Checkpoint, Conf, Dependency, Kind};
 
-use crate::world::World;
+use crate::world::{Running, World, collect};
 
 fn on(name: &'static str) -> Dependency {
     Dependency::new(name, stream::iter([1_u32]), |n| *n)
@@ -57,7 +58,8 @@ async fn thresholds_are_of_the_kind_of_the_markers_and_not_negative() {
     assert_eq!(text, "checkpoint c: `threshold` is measured in time, the markers in whole numbers");
     let text = refused(|it| numbers(it).dependency(on("a").threshold(-1))).await;
     assert_eq!(text, "checkpoint c: `threshold` is -1: it cannot be negative");
-    let text = refused(|it| numbers(it).dependency(Dependency::new("a", stream::iter([0.5]), |n: &f64| *n)).hold()).await;
+    let text =
+        refused(|it| numbers(it).dependency(Dependency::new("a", stream::iter([0.5]), |n: &f64| *n)).hold()).await;
     assert!(text.contains("measured in floating-point numbers"), "{text}");
 }
 
@@ -86,9 +88,11 @@ async fn b_44_cp_23_a_source_that_depends_on_itself_is_refused_and_so_is_a_circl
     let app = App::new().handle(on_topic("self", a.clone(), a.clone()), |_: u32| (), ());
     let text = refused_app(app, world.conf(0)).await;
     assert!(text.contains("depends on itself"), "{text}");
-    let app = App::new()
-        .handle(on_topic("ab", a.clone(), b.clone()), |_: u32| (), ())
-        .handle(on_topic("ba", b, a), |_: u32| (), ());
+    let app = App::new().handle(on_topic("ab", a.clone(), b.clone()), |_: u32| (), ()).handle(
+        on_topic("ba", b, a),
+        |_: u32| (),
+        (),
+    );
     let text = refused_app(app, world.conf(0)).await;
     assert!(text.contains("cannot go on without"), "{text}");
 }
@@ -100,10 +104,11 @@ async fn dependent_and_dependency_behind_one_source_are_refused() {
     let checkpoint = Checkpoint::named("split", move |it| {
         it.dependent(on_a.clone(), |n| *n).dependency(Dependency::new("b", on_b.clone(), |n| *n)).hold()
     });
-    let app = App::new()
-        .handle(source.clone(), |n: u32| n, a)
-        .handle(source, |n: u32| n, b)
-        .handle(checkpoint, |_: u32| (), ());
+    let app = App::new().handle(source.clone(), |n: u32| n, a).handle(source, |n: u32| n, b).handle(
+        checkpoint,
+        |_: u32| (),
+        (),
+    );
     let text = refused_app(app, Conf::isolated()).await;
     assert!(text.contains("proxy a and proxy b both come from proxy source"), "{text}");
 }
@@ -122,7 +127,10 @@ async fn a_dependency_that_is_shared_by_a_group_is_refused_unless_one_member_is_
     let text = refused_app(App::new().handle(checkpoint(false), |_: u32| (), ()), world.conf(0)).await;
     assert!(text.contains("declare it `.broadcast()`") && text.contains("`.single_member()`"), "{text}");
     world.alone::<u32>("weather", 1).send(2).await?;
-    App::new().handle(checkpoint(true), |_: u32| (), ()).conf(world.conf(0)).run().await
+    let (seen, keep) = collect::<u32>();
+    let running = Running::start(App::new().handle(checkpoint(true), keep, ()), world.conf(0));
+    until(|| seen.lock().unwrap().len() == 1).await;
+    running.stop().await
 }
 
 #[tokio::test]

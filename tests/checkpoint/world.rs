@@ -1,6 +1,5 @@
 //! Where the checks run, and small things that they share.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +13,7 @@ pub struct World {
     pub url: String,
     pub has_groups: bool,
     pub id: String,
-    pub folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     /// Keeps records alive between apps.
     _memory: Option<Memory>,
 }
@@ -87,10 +86,6 @@ impl World {
     fn state_dir(&self, member: usize) -> std::path::PathBuf {
         self.folder.path().join(format!("member-{member}"))
     }
-
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
 }
 
 /// A run in the background.
@@ -122,9 +117,9 @@ impl Running {
         self.task.is_finished()
     }
 
-    /// Waits for its end.
+    /// Waits for its end, which is not far.
     pub async fn ended(self) -> Result<()> {
-        tokio::time::timeout(std::time::Duration::from_secs(60), self.task).await.expect("it hangs").unwrap()
+        tokio::time::timeout(std::time::Duration::from_mins(1), self.task).await.unwrap().unwrap()
     }
 }
 

@@ -18,7 +18,14 @@ impl Machine {
     }
 
     /// Everything up to this marker is done in a partition of a dependency.
-    pub(crate) fn advance(&mut self, dependency: usize, partition: i32, mark: Mark, recovered: Option<bool>, now: Duration) {
+    pub(crate) fn advance(
+        &mut self,
+        dependency: usize,
+        partition: i32,
+        mark: Mark,
+        recovered: Option<bool>,
+        now: Duration,
+    ) {
         if self.is_far(mark) {
             return;
         }
@@ -78,9 +85,8 @@ impl Machine {
     }
 
     pub(super) fn has_recovered(&self, dependency: usize, answer: Option<bool>) -> bool {
-        answer.unwrap_or_else(|| {
-            self.highest.is_none_or(|highest| self.covers(dependency, highest, |rules| rules.zero))
-        })
+        answer
+            .unwrap_or_else(|| self.highest.is_none_or(|highest| self.covers(dependency, highest, |rules| rules.zero)))
     }
 
     /// In hold mode a dependency is down as long as a message waits for it.

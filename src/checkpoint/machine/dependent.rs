@@ -95,9 +95,12 @@ impl Machine {
     pub(super) fn seed(&mut self) {
         let Some(highest) = self.highest else { return };
         let rules = &self.rules.dependencies;
-        for (own, _) in self.dependencies.iter_mut().zip(rules).filter(|(own, rules)| {
-            own.watermark.reach() == Reach::Nothing && !rules.is_custom
-        }) {
+        for (own, _) in self
+            .dependencies
+            .iter_mut()
+            .zip(rules)
+            .filter(|(own, rules)| own.watermark.reach() == Reach::Nothing && !rules.is_custom)
+        {
             own.watermark.seed(highest);
         }
         if self.healthy.marker.is_none() {
@@ -107,7 +110,14 @@ impl Machine {
 
     /// Decides about a message that has arrived. `answers` are those of the user's own functions, in the order of the
     /// dependencies.
-    pub(crate) fn judge(&mut self, partition: i32, offset: i64, mark: Mark, answers: &[Answers], now: Duration) -> Verdict {
+    pub(crate) fn judge(
+        &mut self,
+        partition: i32,
+        offset: i64,
+        mark: Mark,
+        answers: &[Answers],
+        now: Duration,
+    ) -> Verdict {
         if self.is_closed() {
             return Verdict::Wait;
         }
@@ -142,7 +152,14 @@ impl Machine {
         Verdict::Wait
     }
 
-    pub(super) fn judge_ahead(&mut self, partition: i32, offset: i64, mark: Mark, answers: &[Answers], now: Duration) -> Verdict {
+    pub(super) fn judge_ahead(
+        &mut self,
+        partition: i32,
+        offset: i64,
+        mark: Mark,
+        answers: &[Answers],
+        now: Duration,
+    ) -> Verdict {
         let is_covered = self.is_covered(mark);
         let part = self.parts.entry(partition).or_default();
         if offset >= 0 && (!is_covered || !part.pending.is_empty()) {
@@ -152,7 +169,10 @@ impl Machine {
         for at in 0..self.dependencies.len() {
             let answers = answers.get(at).copied().unwrap_or_default();
             let within = self.covers(at, mark, |rules| rules.threshold);
-            let lag = answers.down.unwrap_or_else(|| (!within).then(|| self.lag(at, mark)));
+            let lag = match answers.down {
+                Some(own) => own.err(),
+                None => (!within).then(|| self.lag(at, mark)),
+            };
             let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
             match lag {
                 Some(lag) => {

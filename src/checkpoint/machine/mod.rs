@@ -25,6 +25,7 @@ pub(crate) enum Mode {
 
 /// What a checkpoint was declared with.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the declaration")]
 pub(crate) struct Rules {
     pub name: Arc<str>,
     pub mode: Mode,
@@ -51,10 +52,13 @@ pub(crate) struct DependencyRules {
     pub is_custom: bool,
 }
 
+/// What a function of the user's says of a dependency: how far it is behind, if it is.
+pub(crate) type Down = Result<(), Lag>;
+
 /// What the user's own functions say of one dependency; `None` where there is no such function.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Answers {
-    pub down: Option<Option<Lag>>,
+    pub down: Option<Down>,
     pub recovered: Option<bool>,
 }
 
@@ -91,6 +95,17 @@ pub(crate) enum Phase {
     Down,
     /// All have recovered; what was handled too early is on its way back.
     Recovering,
+}
+
+/// How a dependency stands.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub reach: Reach,
+    /// Since when it is down.
+    pub down: Option<Duration>,
+    pub lag: Option<Lag>,
+    /// The partitions that hold it back.
+    pub held_back_by: Vec<i32>,
 }
 
 #[derive(Debug)]
@@ -170,7 +185,8 @@ impl Machine {
     }
 
     fn covers(&self, dependency: usize, mark: Mark, threshold: impl Fn(&DependencyRules) -> Span) -> bool {
-        let (Some(own), Some(rules)) = (self.dependencies.get(dependency), self.rules.dependencies.get(dependency)) else {
+        let (Some(own), Some(rules)) = (self.dependencies.get(dependency), self.rules.dependencies.get(dependency))
+        else {
             return true;
         };
         match own.watermark.reach() {
@@ -243,16 +259,11 @@ impl Machine {
         self.state.as_ref()
     }
 
-    /// A state and a marker that were kept.
-    pub(crate) fn restore(&mut self, state: Option<State>, outages: u64) {
-        self.state = self.state.take().or(state);
-        self.outages = self.outages.max(outages);
-    }
-
     pub(crate) fn open_outage(&self) -> Option<(u64, Duration)> {
         self.open.as_ref().map(|open| (open.number, open.since))
     }
 
+    #[cfg(test)]
     pub(crate) fn outages(&self) -> u64 {
         self.outages
     }
@@ -271,10 +282,11 @@ impl Machine {
         self.parts.values().filter(|part| part.held.is_some()).count()
     }
 
-    /// How a dependency stands: its watermark, since when it is down, how far behind, and who holds it back.
-    pub(crate) fn dependency(&self, at: usize) -> Option<(Reach, Option<Duration>, Option<Lag>, Vec<i32>)> {
+    /// How a dependency stands.
+    pub(crate) fn dependency(&self, at: usize) -> Option<Standing> {
         let own = self.dependencies.get(at)?;
-        Some((own.watermark.reach(), own.down, own.lag, own.watermark.holding_back()))
+        let held_back_by = own.watermark.holding_back();
+        Some(Standing { reach: own.watermark.reach(), down: own.down, lag: own.lag, held_back_by })
     }
 
     /// What to keep with a position of a dependency.

@@ -1,7 +1,5 @@
 //! The machine alone: the model's suite (CP), and random schedules.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
-
 mod holding;
 mod outages;
 mod parity;

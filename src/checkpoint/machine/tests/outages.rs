@@ -133,7 +133,7 @@ fn b_44_a_pause_has_an_end_if_that_is_wanted_and_is_corrected_all_the_same() {
 fn a_dependency_has_some_time_to_begin() {
     let mut machine = machine(Rules { grace: minutes(1), ..rules(weather()) });
     assert!(!machine.arrive(0, at(10, 0), None, Duration::from_secs(59)));
-    assert!(machine.arrive(0, at(10, 0), None, Duration::from_secs(60)));
+    assert!(machine.arrive(0, at(10, 0), None, minutes(1)));
 }
 
 #[test]

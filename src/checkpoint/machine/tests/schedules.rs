@@ -1,6 +1,13 @@
 //! Random schedules, without threads or clocks: messages, heartbeats, crashes and moves in any order. The last value of
 //! each message is that of the batch join, in hold mode every one is.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "small numbers as partitions and offsets"
+)]
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -40,7 +47,7 @@ impl World {
         let count = 1 + (seed / 4 % 2) as usize;
         let dependencies: Vec<Vec<Vec<u64>>> = (0..count)
             .map(|at| {
-                (0..1 + (seed / 8 + at as u64) % 3)
+                (0..=(seed / 8 + at as u64) % 3)
                     .map(|_| {
                         let mut marks = line(10, 5, true);
                         marks.push(u64::MAX);
@@ -51,7 +58,12 @@ impl World {
             .collect();
         let mode = if seed.is_multiple_of(3) { Mode::Hold } else { Mode::Detect };
         let names = (0..count).map(|at| dependency(&format!("d{at}"), 0));
-        let rules = Rules { mode, rewinds: mode == Mode::Detect, pauses: mode == Mode::Hold || seed % 5 > 0, ..rules(names.collect()) };
+        let rules = Rules {
+            mode,
+            rewinds: mode == Mode::Detect,
+            pauses: mode == Mode::Hold || !seed.is_multiple_of(5),
+            ..rules(names.collect())
+        };
         let mut world = Self {
             random,
             machine: Machine::new(rules.clone()),
