@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use slipstream::prelude::*;
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Event {
     hour: u32,
     what: &'static str,

@@ -4,6 +4,8 @@
 //! is wrong and says so), the activities pause, and when the weather is back, the topic goes back and the line comes again,
 //! corrected.
 
+#![expect(clippy::print_stdout, reason = "a program for the terminal")]
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -25,7 +27,7 @@ static CHECKPOINT: Checkpoint<Message<Event>> = Checkpoint::new("activity", |it|
         .dependency(Dependency::new("weather", &WEATHER, |message| message.value.time))
         .threshold(Duration::from_hours(1))
         .on_downtime(|outage| {
-            println!("  [paused: {}]", outage.downtime.as_ref().map(ToString::to_string).unwrap_or_default())
+            println!("  [paused: {}]", outage.downtime.as_ref().map(ToString::to_string).unwrap_or_default());
         })
         .on_recovery(|outage| println!("  [recovered, back to {:?}]", outage.safe_offsets))
 });
@@ -70,10 +72,11 @@ fn keep(weather: Event) -> (DateTime<Utc>, String) {
 
 #[handle(CHECKPOINT, sink = [print])]
 fn join(activity: Event, downtime: Option<Downtime>) -> Result<String> {
-    let last = BY_TIME.items().from(activity.time).rev().iter().next().transpose()?;
+    let Event { time, what } = activity;
+    let last = BY_TIME.items().from(time).rev().iter().next().transpose()?;
     let weather = last.map_or_else(|| "nothing known".to_owned(), |(_, weather)| weather);
     let late = downtime.map(|_| " (wrong: the weather is late)").unwrap_or_default();
-    Ok(format!("{}: {weather}{late}", activity.what))
+    Ok(format!("{what}: {weather}{late}"))
 }
 
 #[tokio::main]

@@ -49,17 +49,17 @@ pub(crate) type RecoveryCheck = Arc<dyn Fn(Gap) -> Answer<bool> + Send + Sync>;
 /// What a downtime check returns: how far the dependency is behind (`None`: it is not), a `bool`, or a future of either.
 pub trait DowntimeAnswer<M>: Sized {
     #[doc(hidden)]
-    fn answer(self) -> Later<Option<Lag>>;
+    fn answer(self) -> AnswerOf<Option<Lag>>;
 }
 
 /// What a recovery check returns: a `bool`, or a future of one.
 pub trait RecoveryAnswer<M>: Sized {
     #[doc(hidden)]
-    fn answer(self) -> Later<bool>;
+    fn answer(self) -> AnswerOf<bool>;
 }
 
 #[doc(hidden)]
-pub struct Later<T>(pub(super) Answer<T>);
+pub struct AnswerOf<T>(pub(super) Answer<T>);
 
 /// Marker: the answer itself.
 #[derive(Debug)]
@@ -69,14 +69,14 @@ pub enum Plain {}
 pub struct Awaited<M>(M);
 
 impl<S: Into<Span>> DowntimeAnswer<Plain> for Option<S> {
-    fn answer(self) -> Later<Option<Lag>> {
-        Later(Answer::Now(self.map(|span| Lag::By(span.into()))))
+    fn answer(self) -> AnswerOf<Option<Lag>> {
+        AnswerOf(Answer::Now(self.map(|span| Lag::By(span.into()))))
     }
 }
 
 impl DowntimeAnswer<Plain> for bool {
-    fn answer(self) -> Later<Option<Lag>> {
-        Later(Answer::Now(self.then_some(Lag::Unknown)))
+    fn answer(self) -> AnswerOf<Option<Lag>> {
+        AnswerOf(Answer::Now(self.then_some(Lag::Unknown)))
     }
 }
 
@@ -85,8 +85,8 @@ where
     F: Future<Output = T> + Send + 'static,
     T: DowntimeAnswer<M> + Send,
 {
-    fn answer(self) -> Later<Option<Lag>> {
-        Later(Answer::Later(Box::pin(async move {
+    fn answer(self) -> AnswerOf<Option<Lag>> {
+        AnswerOf(Answer::Later(Box::pin(async move {
             match self.await.answer().0 {
                 Answer::Now(lag) => lag,
                 Answer::Later(later) => later.await,
@@ -96,13 +96,13 @@ where
 }
 
 impl RecoveryAnswer<Plain> for bool {
-    fn answer(self) -> Later<bool> {
-        Later(Answer::Now(self))
+    fn answer(self) -> AnswerOf<bool> {
+        AnswerOf(Answer::Now(self))
     }
 }
 
 impl<F: Future<Output = bool> + Send + 'static> RecoveryAnswer<Awaited<Plain>> for F {
-    fn answer(self) -> Later<bool> {
-        Later(Answer::Later(Box::pin(self)))
+    fn answer(self) -> AnswerOf<bool> {
+        AnswerOf(Answer::Later(Box::pin(self)))
     }
 }

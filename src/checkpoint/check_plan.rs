@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::machine::Mode;
-use super::mark::{Span, Unit};
+use super::mark::{Measure, Span};
 use super::plan::{Dependency, Guard};
 use crate::error::{Error, Kind, Result};
 
@@ -53,7 +53,7 @@ fn check_dependency<T>(guard: &Guard<T>, own: &Dependency) -> Result<()> {
     if let Some(threshold) = own.threshold.or(guard.threshold) {
         check_span("threshold", threshold, guard.unit)?;
     }
-    let has_default = guard.unit == Unit::Time || guard.mode == Mode::Hold || own.downtime_check.is_some();
+    let has_default = guard.unit == Measure::Time || guard.mode == Mode::Hold || own.downtime_check.is_some();
     if !has_default && own.threshold.or(guard.threshold).is_none() {
         let message = format!(
             "the markers are numbers, for which there is no default: say how far a message may be ahead of `{}` with \
@@ -73,7 +73,7 @@ fn check_dependency<T>(guard: &Guard<T>, own: &Dependency) -> Result<()> {
     Ok(())
 }
 
-fn check_span(what: &str, span: Span, unit: Unit) -> Result<()> {
+fn check_span(what: &str, span: Span, unit: Measure) -> Result<()> {
     if span.unit() != unit {
         return refuse(format!("`{what}` is measured in {}, the markers in {}", words(span.unit()), words(unit)));
     }
@@ -83,11 +83,11 @@ fn check_span(what: &str, span: Span, unit: Unit) -> Result<()> {
     Ok(())
 }
 
-fn words(unit: Unit) -> &'static str {
+fn words(unit: Measure) -> &'static str {
     match unit {
-        Unit::Time => "time",
-        Unit::Count => "whole numbers",
-        Unit::Real => "floating-point numbers",
+        Measure::Time => "time",
+        Measure::Count => "whole numbers",
+        Measure::Real => "floating-point numbers",
     }
 }
 

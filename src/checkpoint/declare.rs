@@ -9,7 +9,7 @@ use super::check_plan;
 use super::core::Core;
 use super::keeper::Keeper;
 use super::machine::{DependencyRules, Machine, Mode, Rules};
-use super::mark::{Span, Unit};
+use super::mark::{Measure, Span};
 use super::plan::{AttachDependent, Begin, Guard, node_of};
 use super::tap::{Checks, DependentTap, has_checks};
 use crate::error::{Error, Kind, Result};
@@ -233,7 +233,7 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
 fn rules<T>(name: &Arc<str>, guard: &Guard<T>) -> Rules {
     let zero = Span::zero(guard.unit);
     let default = match (guard.mode, guard.unit) {
-        (Mode::Detect, Unit::Time) => Span::from(Duration::from_mins(10)),
+        (Mode::Detect, Measure::Time) => Span::from(Duration::from_mins(10)),
         _ => zero,
     };
     let dependency = |own: &super::Dependency| DependencyRules {

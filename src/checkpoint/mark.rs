@@ -8,7 +8,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone};
 
 /// What the markers of a checkpoint are measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum Measure {
     /// Time: thresholds are durations.
     Time,
     /// Whole numbers.
@@ -21,12 +21,12 @@ pub enum Unit {
 /// floats; for a type of your own, say what it is measured in and give the mark of what it wraps.
 ///
 /// ```
-/// use slipstream::checkpoint::{Mark, Marker, Unit};
+/// use slipstream::checkpoint::{Mark, Marker, Measure};
 ///
 /// struct Version(u32);
 ///
 /// impl Marker for Version {
-///     const UNIT: Unit = Unit::Count;
+///     const MEASURE: Measure = Measure::Count;
 ///     fn mark(&self) -> Mark {
 ///         self.0.mark()
 ///     }
@@ -39,7 +39,7 @@ pub enum Unit {
 )]
 pub trait Marker: 'static {
     /// What it is measured in.
-    const UNIT: Unit;
+    const MEASURE: Measure;
     /// Where it is on the line.
     fn mark(&self) -> Mark;
 }
@@ -167,19 +167,19 @@ impl fmt::Display for Mark {
 pub struct Span(Value);
 
 impl Span {
-    pub(super) fn unit(self) -> Unit {
+    pub(super) fn unit(self) -> Measure {
         match self.0 {
-            Value::Time(_) => Unit::Time,
-            Value::Count(_) => Unit::Count,
-            Value::Real(_) => Unit::Real,
+            Value::Time(_) => Measure::Time,
+            Value::Count(_) => Measure::Count,
+            Value::Real(_) => Measure::Real,
         }
     }
 
-    pub(super) fn zero(unit: Unit) -> Self {
+    pub(super) fn zero(unit: Measure) -> Self {
         Self(match unit {
-            Unit::Time => Value::Time(0),
-            Unit::Count => Value::Count(0),
-            Unit::Real => Value::Real(0.0),
+            Measure::Time => Value::Time(0),
+            Measure::Count => Value::Count(0),
+            Measure::Real => Value::Real(0.0),
         })
     }
 
@@ -231,14 +231,14 @@ impl From<TimeDelta> for Span {
 }
 
 impl<Tz: TimeZone + 'static> Marker for DateTime<Tz> {
-    const UNIT: Unit = Unit::Time;
+    const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
         self.naive_utc().mark()
     }
 }
 
 impl Marker for NaiveDateTime {
-    const UNIT: Unit = Unit::Time;
+    const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
         let utc = self.and_utc();
         Mark(Value::Time(i128::from(utc.timestamp()) * 1_000_000_000 + i128::from(utc.timestamp_subsec_nanos())))
@@ -246,21 +246,21 @@ impl Marker for NaiveDateTime {
 }
 
 impl Marker for NaiveDate {
-    const UNIT: Unit = Unit::Time;
+    const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
         self.and_time(chrono::NaiveTime::MIN).mark()
     }
 }
 
 impl Marker for TimeDelta {
-    const UNIT: Unit = Unit::Time;
+    const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
         Mark(Value::Time(delta_nanos(*self)))
     }
 }
 
 impl Marker for Duration {
-    const UNIT: Unit = Unit::Time;
+    const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
         Mark(Value::Time(nanos(*self)))
     }
@@ -269,7 +269,7 @@ impl Marker for Duration {
 macro_rules! integers {
     ($($type:ident)*) => { $(
         impl Marker for $type {
-            const UNIT: Unit = Unit::Count;
+            const MEASURE: Measure = Measure::Count;
             fn mark(&self) -> Mark {
                 Mark(Value::Count(i128::from(*self)))
             }
@@ -287,7 +287,7 @@ integers!(i8 i16 i32 i64 i128 u8 u16 u32 u64);
 macro_rules! floats {
     ($($type:ident)*) => { $(
         impl Marker for $type {
-            const UNIT: Unit = Unit::Real;
+            const MEASURE: Measure = Measure::Real;
             fn mark(&self) -> Mark {
                 Mark(Value::Real(f64::from(*self)))
             }

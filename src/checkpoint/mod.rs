@@ -19,7 +19,7 @@ mod watermark;
 pub use args::CheckpointHandle;
 pub use check::{DowntimeAnswer, Gap, RecoveryAnswer};
 pub use declare::Checkpoint;
-pub use mark::{Mark, Marker, Span, Unit};
+pub use mark::{Mark, Marker, Measure, Span};
 pub use outage::{Downtime, Lag, Outage, Snapshot};
 pub use plan::{AtLimit, Begin, Dependency, Guard};
 pub use status::{Counts, DependencyStatus, Doing, Status};

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use super::check::{DowntimeAnswer, DowntimeCheck, Gap, RecoveryAnswer, RecoveryCheck};
 use super::core::Core;
 use super::machine::Mode;
-use super::mark::{Mark, Marker, Span, Unit};
+use super::mark::{Mark, Marker, Measure, Span};
 use super::outage::{Outage, State};
 use super::tap::{DependencyTap, Nothing};
 use crate::error::{BoxError, Error, Kind, Result};
@@ -56,7 +56,7 @@ impl Begin {
         Guard {
             attach: Arc::new(attach),
             marker: Arc::new(move |item| marker(item).mark()),
-            unit: K::UNIT,
+            unit: K::MEASURE,
             state: None,
             dependencies: Vec::new(),
             mode: Mode::Detect,
@@ -85,7 +85,7 @@ fn read_twice() -> Error {
 pub struct Guard<T> {
     pub(super) attach: AttachDependent<T>,
     pub(super) marker: MarkOf<T>,
-    pub(super) unit: Unit,
+    pub(super) unit: Measure,
     pub(super) state: Option<StateOf<T>>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) mode: Mode,
@@ -257,7 +257,7 @@ where
 pub struct Dependency {
     pub(super) name: Arc<str>,
     pub(super) attach: Option<AttachDependency>,
-    pub(super) unit: Unit,
+    pub(super) unit: Measure,
     pub(super) threshold: Option<Span>,
     pub(super) idle_after: Option<Duration>,
     pub(super) downtime_check: Option<DowntimeCheck>,
@@ -285,7 +285,7 @@ impl Dependency {
         Self {
             name: name.into(),
             attach: Some(Box::new(attach)),
-            unit: K::UNIT,
+            unit: K::MEASURE,
             threshold: None,
             idle_after: None,
             downtime_check: None,

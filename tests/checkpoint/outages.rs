@@ -282,11 +282,11 @@ async fn an_output_that_travels_is_done_before_the_rewind_and_none_of_it_comes_a
 
 #[tokio::test]
 async fn floats_dates_and_own_types_are_markers() -> Result<()> {
-    use slipstream::checkpoint::{Mark, Marker, Unit};
+    use slipstream::checkpoint::{Mark, Marker, Measure};
     #[derive(Clone)]
     struct Version(i16);
     impl Marker for Version {
-        const UNIT: Unit = Unit::Count;
+        const MEASURE: Measure = Measure::Count;
         fn mark(&self) -> Mark {
             self.0.mark()
         }
