@@ -185,7 +185,8 @@ async fn run(world: &World, seed: u64) -> Result<()> {
                 let index = random.usize(..members.len());
                 let member = &mut members[index];
                 match member.running.take() {
-                    Some(started) if random.bool() => started.running.stop().await?,
+                    // A run that is dropped is no crash to a Kafka: its client's threads go on for a while.
+                    Some(started) if random.bool() || world.url.starts_with("kafka") => started.running.stop().await?,
                     Some(started) => {
                         {
                             let _nothing_leaves_meanwhile = left.lock().unwrap();
@@ -227,7 +228,7 @@ async fn run(world: &World, seed: u64) -> Result<()> {
             .map(|started| (started.checkpoint.status(), started.running.is_over(), started.running.handle.health()))
             .collect();
         assert!(
-            began.elapsed() < Duration::from_secs(10),
+            began.elapsed() < Duration::from_mins(1),
             "seed {seed} on {}: holds {}, members {}, partitions {:?}\nexpected {expected:?}\nlast     {:?}\n{statuses:#?}",
             world.url,
             plan.holds,
