@@ -1,8 +1,9 @@
-# make demo        installs what is missing, runs examples/flights on a Kafka of its own or SLIPSTREAM_BROKER=kafka://…
-# make demo-reset  forgets what the demo stored, and its Kafka
+# make demo        installs what is missing, runs examples/flights; SLIPSTREAM_BROKER=kafka://… or booblik://… moves it
+# make demo-reset  forgets what the demo stored here, its topics included
 # make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
 # make bench       measures against the floors of docs/benchmarks.md and writes it; BENCH="hello proxy" runs some rows
+# make bench-peers runs the same counting here and in other engines on one broker and writes that into the same page
 #
 # RocksDB and librdkafka are C++ and C, and take most of the time of a first build. They are built once, for demo and
 # tests alike, in a folder outside the checkout: one profile, no RUSTFLAGS, and never another set of their features.
@@ -23,13 +24,9 @@ FEATURES := avro,cli
 # What is checked alone. The crate beside the library keeps zlib's and librdkafka's build the same (its Cargo.toml).
 SINGLE_FEATURES := macros json msgpack avro rocksdb kafka log booblik cli
 CHECK := cargo check --quiet -p slipstream-async -p slipstream-feature-checks
-DEMO_KAFKA := --name demo --root state/_kafka
 
 # Java is only needed where a Kafka has to be started.
 KAFKA_PART := $(if $(KAFKA_BOOTSTRAP),,kafka)
-# The demo needs none either where its broker is named.
-DEMO_PART := $(if $(SLIPSTREAM_BROKER),,$(KAFKA_PART))
-WITH_DEMO_KAFKA := $(if $(SLIPSTREAM_BROKER),,scripts/kafka.sh run $(DEMO_KAFKA) --keep-data --)
 
 # The bench runs the build that the tests use, with this crate optimised as in a release: the C++ parts are always built
 # optimised, so that nothing of them is built again.
@@ -38,7 +35,8 @@ BENCH_BUILD := --profile dev --config '$(OWN).opt-level=3' --config '$(OWN).code
 	--config '$(OWN).debug-assertions=false' --config '$(OWN).overflow-checks=false'
 BENCH ?=
 
-.PHONY: bench chaos help demo demo-reset setup-demo test setup-test style check-features run-tests docs package
+.PHONY: bench bench-peers chaos help demo demo-reset setup-demo setup-chaos test setup-test style check-features \
+	run-tests docs package
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -46,16 +44,15 @@ help:
 # ---- the demo --------------------------------------------------------------------------------------------------------
 
 setup-demo:
-	@scripts/setup.sh build $(DEMO_PART)
+	@scripts/setup.sh build
 
-# Its Kafka keeps its data, so that a second run finds everything where the first one left it.
+# Its topics are in a log on disk, so that a second run finds everything where the first one left it.
 demo: setup-demo
 	@cargo build -p slipstream-async --example flights
-	@$(WITH_DEMO_KAFKA) cargo run --quiet -p slipstream-async --example flights
+	@cargo run --quiet -p slipstream-async --example flights
 
 demo-reset:
-	@scripts/kafka.sh stop $(DEMO_KAFKA)
-	rm -rf state/flights state/_kafka
+	rm -rf state/flights state/_broker
 
 # ---- the tests -------------------------------------------------------------------------------------------------------
 
@@ -76,7 +73,10 @@ setup-test:
 LENGTH ?= short
 SEED ?=
 FIGURES := $(CARGO_TARGET_DIR)/chaos-figures.md
-chaos: setup-demo
+setup-chaos:
+	@scripts/setup.sh build $(KAFKA_PART)
+
+chaos: setup-chaos
 	@rm -f $(FIGURES)
 	@cargo build --quiet -p slipstream-async --features $(FEATURES) --example chaos_app
 	CHAOS_LENGTH=$(LENGTH) CHAOS_SEED=$(SEED) CHAOS_FIGURES=$(FIGURES) scripts/kafka.sh run --name "chaos-$$$$" -- \
@@ -115,3 +115,8 @@ package:
 
 bench: setup-test
 	@BENCH_WRITE=1 scripts/kafka.sh run --name bench -- cargo bench $(BENCH_BUILD) --bench bench -- $(BENCH)
+
+# Ours is the row `kafka-count`.
+bench-peers: setup-test
+	@scripts/setup.sh peers
+	@scripts/kafka.sh run --name peers -- scripts/peers.sh cargo bench $(BENCH_BUILD) --bench bench --

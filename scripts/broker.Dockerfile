@@ -11,4 +11,6 @@ USER booblik
 VOLUME /var/lib/booblik
 ENV BOOBLIK_DATA_DIR=/var/lib/booblik BOOBLIK_LISTEN=0.0.0.0:9092
 EXPOSE 9092
+HEALTHCHECK --interval=30s --timeout=10s --start-period=15s --retries=3 \
+    CMD slipstream broker health --broker "127.0.0.1:${BOOBLIK_PORT:-9092}"
 ENTRYPOINT ["slipstream", "broker", "serve"]

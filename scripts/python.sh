@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Prints the path of a Python that has the packages of tests/python/requirements.txt. It is made once, outside the
-# checkout, and made again when the requirements change. Needs what `scripts/setup.sh test` installs.
+# python.sh [REQUIREMENTS]: prints the path of a Python that has the packages of REQUIREMENTS, by default those of
+# tests/python/requirements.txt. It is made once, outside the checkout, and made again when the requirements change.
+# Where one package has a hash, all need one. Needs what `scripts/setup.sh test` installs.
 set -euo pipefail
 
 die() { echo "python.sh: $*" >&2; exit 1; }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-requirements=$here/tests/python/requirements.txt
+requirements=${1:-$here/tests/python/requirements.txt}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/slipstream-async
 home=$cache/python-$(sha256sum "$requirements" | cut -c1-12)
 
@@ -18,7 +19,7 @@ flock 9
 if [[ ! -e $home/complete ]]; then
   rm -rf "$home"
   python3 -m venv "$home" >&2 || die "python3 cannot make an environment; scripts/setup.sh test installs python3-venv"
-  "$home/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+  "$home/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
     -r "$requirements" >&2 || die "the packages of $requirements could not be installed"
   touch "$home/complete"
 fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian or Ubuntu, and nothing else; says nothing when all is there.
 #
-#   scripts/setup.sh [build] [kafka] [test]
+#   scripts/setup.sh [build] [kafka] [test] [peers]
 #
 # build  a C and C++ compiler, headers, libclang (for bindgen) and Rust: the library with its default features
 # kafka  a Java runtime and Maven, for scripts/kafka.sh
 # test   Python 3 that can make environments, OpenSSL's headers and the linters rustfmt and clippy
+# peers  Java with its compiler and Maven, for scripts/peers.sh
 #
 # Without words: build. Not root: through sudo if there is one; otherwise it prints the command to run.
 set -euo pipefail
@@ -38,6 +39,7 @@ have_java() {
   version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p;q')
   [[ -n $version ]] && ((version >= JAVA_MAJOR))
 }
+have_java_compiler() { have_java && have javac; }
 
 need_build() {
   need build-essential have_compilers
@@ -50,6 +52,11 @@ need_build() {
 
 need_kafka() {
   need default-jre-headless have_java
+  need maven have mvn
+}
+
+need_peers() {
+  need default-jdk-headless have_java_compiler
   need maven have mvn
 }
 
@@ -129,8 +136,8 @@ main() {
   (($# > 0)) || set -- build
   for part in "$@"; do
     case $part in
-      build | kafka | test) "need_$part" ;;
-      *) die "unknown part '$part': build, kafka, test" ;;
+      build | kafka | test | peers) "need_$part" ;;
+      *) die "unknown part '$part': build, kafka, test, peers" ;;
     esac
   done
   install_missing

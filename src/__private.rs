@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 pub use crate::app::Registered;
 pub use crate::app::bind::{Builder, HandlerOptions};
-pub use crate::app::links::{and, bind, call, closure, from, keyed, mapped, more, pipe, probe, sink};
+pub use crate::app::links::{and, bind, call, closure, folded, from, keyed, mapped, more, pipe, probe, sink};
 pub use crate::error::Result;
 pub use crate::flow::UnitCx;
 pub use crate::handler::outputs::Try;
@@ -22,6 +22,7 @@ pub mod methods {
 
 use crate::error::BoxError;
 use crate::flow::Env;
+use crate::flow::fold::{Lent, TableOf, TableRef};
 use crate::handler::{Argument, FromItem};
 
 /// The message as the handler takes it.
@@ -42,6 +43,25 @@ pub fn prepare<T: Argument>(env: &Env, handler: &str) -> Result<T::Prepared> {
 #[inline]
 pub fn argument<T: Argument>(prepared: &T::Prepared, unit: &UnitCx) -> T {
     T::get(prepared, unit)
+}
+
+/// A table without its types, and what lends a handler its rows.
+///
+/// # Errors
+/// None, since the compiler has compared the types.
+pub fn lender<S: Lent, T: TableOf<S>>(table: T, handler: &str) -> Result<(TableRef, S::Prepared)> {
+    let table = table.table_ref();
+    let prepared = S::prepare(&table, handler)?;
+    Ok((table, prepared))
+}
+
+/// Rows for one message.
+///
+/// # Errors
+/// None in a lane that was made for the handler.
+#[inline]
+pub fn lent<S: Lent>(prepared: &S::Prepared, unit: &UnitCx) -> std::result::Result<S, BoxError> {
+    Ok(S::lend(prepared, unit)?)
 }
 
 /// What a handler without a message may be called for.

@@ -62,6 +62,10 @@ pub enum Kind {
     Locked,
     /// No space left on the device.
     DiskFull,
+    /// A table whose rows here are still being brought up to date.
+    Rebuilding,
+    /// Several partitions have the key, and the table was not told how to merge their rows.
+    SeveralPartitions,
     /// Data on disk that is damaged.
     Corrupt,
     /// Open already, under other settings.

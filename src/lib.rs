@@ -21,6 +21,7 @@
 //! | run what is bound | [`stream()`](fn@stream), [`App::run`], [`Run`], [`RunHandle`] |
 //! | read and write topics, on disk or on a broker | [`Topic`], [`Message`], [`codec`] |
 //! | keep rows on disk | [`Cache`], [`Retention`], [`keys`] |
+//! | keep counts and the like, exactly right after any crash | [`Table`], [`Rows`] |
 //! | connect handlers, or an HTTP server | [`Proxy`] |
 //! | put a stream function in between | [`pipe`](fn@pipe) |
 //! | ask for more than the message | [`Unit`], [`Ext`] |
@@ -115,6 +116,8 @@ pub mod __private;
 #[cfg(feature = "rocksdb")]
 pub use store::cache::{self, Cache, Retention};
 pub use store::keys;
+#[cfg(feature = "rocksdb")]
+pub use store::table::{self, Rows, Table};
 
 /// The pages in `docs/` and the first page: their examples are compiled and run with the others.
 #[cfg(doctest)]

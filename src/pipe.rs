@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::HandlerTables;
 use crate::flow::{Stage, UnitCx};
 use crate::util::panic_message;
 
@@ -192,7 +193,11 @@ impl<In: Send, P: Stream + Send, St: Stage<P::Item>> Stage<In> for PipeStage<In,
 }
 
 /// A pipe is one lane.
-pub(crate) fn refuse_lanes(label: &str, concurrency: usize) -> Result<()> {
+pub(crate) fn refuse_lanes(label: &str, concurrency: usize, handlers: &[HandlerTables]) -> Result<()> {
+    if handlers.iter().any(|handler| !handler.tables.is_empty()) {
+        let message = "`pipe` with `table` is refused: what a pipe holds back is in no table";
+        return Err(Error::new(Kind::Build, message).at(label));
+    }
     if concurrency > 1 {
         let message = "`pipe` with `concurrency` is refused: a pipe is one lane";
         return Err(Error::new(Kind::Build, message).at(label));

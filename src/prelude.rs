@@ -1,8 +1,6 @@
 //! What every program needs: `use slipstream::prelude::*;`. Names are chosen not to collide with those of axum, anyhow,
 //! tokio and futures; traits come without a name.
 
-#[cfg(feature = "rocksdb")]
-pub use crate::Cache;
 pub use crate::app::{App, stream};
 pub use crate::checkpoint::{Checkpoint, Dependency, Downtime};
 pub use crate::error::Result;
@@ -12,6 +10,8 @@ pub use crate::proxy::Proxy;
 pub use crate::sink::print;
 pub use crate::source::{SharedStream, every};
 pub use crate::topic::Topic;
+#[cfg(feature = "rocksdb")]
+pub use crate::{Cache, Rows, Table};
 pub use crate::{Conf, Piped};
 
 #[cfg(feature = "macros")]

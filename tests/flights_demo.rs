@@ -1,4 +1,5 @@
-//! The flights example as a program: whatever happens to it, it prints the figures of the batch computation.
+//! The flights example as a program: on whatever broker, and whatever happens to it, it prints the figures of the batch
+//! computation.
 //!
 //! Needs `KAFKA_BOOTSTRAP`, and the example built: `scripts/kafka.sh run -- cargo test` sees to both.
 
@@ -14,37 +15,109 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use records::{load_flights, load_weather};
+use slipstream::booblik::broker::{Broker, BrokerOptions, Server, ServerOptions};
 use slipstream::{Conf, Topic, testing};
 
 /// Far beyond what a run takes.
 const LIMIT: Duration = Duration::from_mins(1);
 const KILLS: u32 = 3;
+/// The topics and their partitions, as the example declares them.
+const TOPICS: [(&str, usize); 3] = [("weather", 1), ("flights", 1), ("enriched", 4)];
+
+/// Where the example's topics are.
+enum Home {
+    /// Nothing is configured: in the process.
+    Own,
+    /// On a booblik broker.
+    Booblik(Serving),
+    /// On Kafka, at these servers.
+    Kafka(String),
+}
+
+/// A broker that serves.
+struct Serving {
+    runtime: tokio::runtime::Runtime,
+    broker: Broker,
+    server: Server,
+    _directory: tempfile::TempDir,
+}
+
+impl Serving {
+    fn start() -> Result<Self> {
+        let (runtime, directory) = (tokio::runtime::Runtime::new()?, tempfile::tempdir()?);
+        let start = async {
+            let broker = Broker::open(directory.path(), BrokerOptions::default()).await?;
+            let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+            Ok::<_, anyhow::Error>((broker, server))
+        };
+        let (broker, server) = runtime.block_on(start)?;
+        Ok(Self { runtime, broker, server, _directory: directory })
+    }
+}
+
+impl Home {
+    fn booblik() -> Result<Self> {
+        Ok(Self::Booblik(Serving::start()?))
+    }
+
+    fn kafka() -> Result<Self> {
+        let servers = std::env::var("KAFKA_BOOTSTRAP").context("KAFKA_BOOTSTRAP is not set: see scripts/kafka.sh")?;
+        Ok(Self::Kafka(servers))
+    }
+
+    fn url(&self) -> Option<String> {
+        match self {
+            Self::Own => None,
+            Self::Booblik(serving) => Some(format!("booblik://{}", serving.server.local_addr())),
+            Self::Kafka(servers) => Some(format!("kafka://{servers}")),
+        }
+    }
+}
+
+/// The records of a topic on a broker.
+fn stored(broker: &Broker, topic: &str) -> i64 {
+    let partitions = broker.metrics().into_iter().filter(|of| of.topic == topic);
+    partitions.map(|of| of.high_watermark - of.log_start).sum()
+}
 
 /// The example with a directory, an app id and topics that nobody else has.
 struct Demo {
     dir: tempfile::TempDir,
     id: String,
-    broker: String,
+    home: Home,
 }
 
 impl Demo {
-    fn new(name: &str, broker: String) -> Result<Self> {
+    fn new(name: &str, home: Home) -> Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
-        let demo = Self { dir: tempfile::tempdir()?, id: format!("flights-{name}-{now}"), broker };
-        demo.name_topics(&demo.id)?;
+        let demo = Self { dir: tempfile::tempdir()?, id: format!("flights-{name}-{now}"), home };
+        demo.name_topics()?;
+        demo.create_topics()?;
         Ok(demo)
     }
 
-    fn on_kafka(name: &str) -> Result<Self> {
-        let servers = std::env::var("KAFKA_BOOTSTRAP").context("KAFKA_BOOTSTRAP is not set: see scripts/kafka.sh")?;
-        Self::new(name, format!("kafka://{servers}"))
+    /// Gives the topics other names, as on a cluster where others have such topics too.
+    fn name_topics(&self) -> Result<()> {
+        let section = |(topic, _)| format!("[topic.{topic}]\nname = \"{}\"\n", self.name_of(topic));
+        Ok(fs::write(self.dir.path().join("slipstream.toml"), TOPICS.map(section).concat())?)
     }
 
-    /// Gives the topics other names, as on a cluster where others have such topics too.
-    fn name_topics(&self, prefix: &str) -> Result<()> {
-        let section = |topic: &str| format!("[topic.{topic}]\nname = \"{prefix}-{topic}\"\n");
-        let text = ["weather", "flights", "enriched"].map(section).concat();
-        Ok(fs::write(self.dir.path().join("slipstream.toml"), text)?)
+    fn name_of(&self, topic: &str) -> String {
+        format!("{}-{topic}", self.id)
+    }
+
+    /// On a booblik broker, whose clients cannot.
+    fn create_topics(&self) -> Result<()> {
+        let Home::Booblik(Serving { runtime, broker, .. }) = &self.home else { return Ok(()) };
+        for (topic, partitions) in TOPICS {
+            runtime.block_on(broker.ensure_topic(&self.name_of(topic), partitions))?;
+        }
+        Ok(())
+    }
+
+    fn move_to(&mut self, home: Home) -> Result<()> {
+        self.home = home;
+        self.create_topics()
     }
 
     fn start(&self) -> Result<Child> {
@@ -52,7 +125,8 @@ impl Demo {
         let file = |name: &str| File::create(self.dir.path().join(name));
         Command::new(&program)
             .current_dir(self.dir.path())
-            .env("SLIPSTREAM_BROKER", &self.broker)
+            .env_remove("SLIPSTREAM_BROKER")
+            .envs(self.home.url().map(|url| ("SLIPSTREAM_BROKER", url)))
             .env("SLIPSTREAM_APP_ID", &self.id)
             .env_remove("SLIPSTREAM_CONF")
             .env_remove("SLIPSTREAM_STATE_DIR")
@@ -96,10 +170,27 @@ impl Demo {
 
     /// How many records its topic has.
     fn records(&self, topic: &str) -> Result<i64> {
-        Conf::set("broker", &*self.broker)?;
-        let topic: Topic<String> = Topic::named(format!("{}-{topic}", self.id));
-        let found = testing::block_on(async { topic.admin()?.describe().await })?;
-        Ok(found.context("no such topic")?.partitions.iter().map(|(begin, end)| end - begin).sum())
+        let name = self.name_of(topic);
+        match &self.home {
+            Home::Own => testing::block_on(async {
+                let broker = Broker::open(self.dir.path().join("state/_broker"), BrokerOptions::default()).await?;
+                let records = stored(&broker, &name);
+                broker.close().await?;
+                Ok(records)
+            }),
+            Home::Booblik(serving) => Ok(stored(&serving.broker, &name)),
+            Home::Kafka(_) => {
+                Conf::set("broker", self.home.url().context("an address")?)?;
+                let topic: Topic<String> = Topic::named(name);
+                let found = testing::block_on(async { topic.admin()?.describe().await })?;
+                Ok(found.context("no such topic")?.partitions.iter().map(|(begin, end)| end - begin).sum())
+            }
+        }
+    }
+
+    /// Of `weather`, `flights` and `enriched`.
+    fn all_records(&self) -> Result<[i64; 3]> {
+        Ok([self.records("weather")?, self.records("flights")?, self.records("enriched")?])
     }
 }
 
@@ -146,9 +237,9 @@ fn strings(weather: &str, flights: &str) -> (String, String) {
     (weather.to_owned(), flights.to_owned())
 }
 
-#[test]
-fn it_prints_the_figures_of_the_batch_computation_and_a_second_run_handles_nothing_twice() -> Result<()> {
-    let demo = Demo::on_kafka("twice")?;
+/// It prints the figures of the batch computation, and a second run handles nothing twice.
+fn twice(home: Home) -> Result<()> {
+    let demo = Demo::new("twice", home)?;
     let first = demo.run()?;
     first.has_the_figures()?;
     assert_eq!(first.just_read()?, strings("2226", "27004"));
@@ -158,19 +249,19 @@ fn it_prints_the_figures_of_the_batch_computation_and_a_second_run_handles_nothi
     second.has_the_figures()?;
     assert_eq!(second.just_read()?, strings("0", "0"));
     assert!(second.says("0 new departures, 26,483 were there already."));
-    let records = ["weather", "flights", "enriched"].map(|topic| demo.records(topic).unwrap());
-    assert_eq!(records, [2_226, 27_004, 26_483]);
+    assert_eq!(demo.all_records()?, [2_226, 27_004, 26_483]);
     Ok(())
 }
 
-#[test]
-fn killed_three_times_it_prints_the_same_figures() -> Result<()> {
-    let whole = Demo::on_kafka("whole")?;
+/// Killed three times, it prints the same figures. `whole` is a home of the same kind, for a run that is not killed.
+#[expect(clippy::print_stdout, reason = "which moments they were, for who looks into a failure")]
+fn killed(whole: Home, home: Home) -> Result<()> {
+    let whole = Demo::new("whole", whole)?;
     let begun = Instant::now();
     whole.run()?;
     let takes = begun.elapsed();
 
-    let demo = Demo::on_kafka("killed")?;
+    let demo = Demo::new("killed", home)?;
     let random = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.subsec_micros();
     for kill in 1..=KILLS {
         // Each a third later than the one before, and somewhere within that third.
@@ -179,17 +270,18 @@ fn killed_three_times_it_prints_the_same_figures() -> Result<()> {
         demo.run_and_kill(takes * per_mille / 1000)?;
     }
     demo.run()?.has_the_figures()?;
-    assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_226, 27_004], "nothing is loaded twice");
-    assert!(demo.records("enriched")? >= 26_483);
+    let [weather, flights, enriched] = demo.all_records()?;
+    assert_eq!([weather, flights], [2_226, 27_004], "nothing is loaded twice");
+    assert!(enriched >= 26_483);
     assert!(demo.run()?.says("0 new departures, 26,483 were there already."));
     Ok(())
 }
 
-#[test]
-fn without_the_state_of_the_run_before_it_reads_the_topics_again() -> Result<()> {
-    let demo = Demo::on_kafka("forgetful")?;
+/// Without what the run before it stored it reads the topics again.
+fn forgetful(home: Home) -> Result<()> {
+    let demo = Demo::new("forgetful", home)?;
     demo.run()?;
-    fs::remove_dir_all(demo.dir.path().join("state"))?;
+    fs::remove_dir_all(demo.dir.path().join("state").join(&demo.id))?;
     let again = demo.run()?;
     again.has_the_figures()?;
     assert_eq!(again.just_read()?, strings("2226", "27004"));
@@ -198,14 +290,61 @@ fn without_the_state_of_the_run_before_it_reads_the_topics_again() -> Result<()>
 }
 
 #[test]
+fn in_the_process_a_second_run_handles_nothing_twice() -> Result<()> {
+    twice(Home::Own)
+}
+
+#[test]
+fn on_booblik_a_second_run_handles_nothing_twice() -> Result<()> {
+    twice(Home::booblik()?)
+}
+
+#[test]
+fn on_kafka_a_second_run_handles_nothing_twice() -> Result<()> {
+    twice(Home::kafka()?)
+}
+
+#[test]
+fn in_the_process_three_kills_change_no_figure() -> Result<()> {
+    killed(Home::Own, Home::Own)
+}
+
+#[test]
+fn on_booblik_three_kills_change_no_figure() -> Result<()> {
+    killed(Home::booblik()?, Home::booblik()?)
+}
+
+#[test]
+fn on_kafka_three_kills_change_no_figure() -> Result<()> {
+    killed(Home::kafka()?, Home::kafka()?)
+}
+
+#[test]
+fn in_the_process_it_reads_the_topics_again_without_its_state() -> Result<()> {
+    forgetful(Home::Own)
+}
+
+#[test]
+fn on_booblik_it_reads_the_topics_again_without_its_state() -> Result<()> {
+    forgetful(Home::booblik()?)
+}
+
+#[test]
+fn on_kafka_it_reads_the_topics_again_without_its_state() -> Result<()> {
+    forgetful(Home::kafka()?)
+}
+
+#[test]
 fn where_the_topics_are_empty_it_fills_them_and_changes_no_row() -> Result<()> {
-    let mut demo = Demo::new("moved", "memory:".to_owned())?;
+    let mut demo = Demo::new("moved", Home::Own)?;
     demo.run()?.has_the_figures()?;
-    demo.broker = Demo::on_kafka("target")?.broker.clone();
-    let moved = demo.run()?;
-    moved.has_the_figures()?;
-    assert_eq!(moved.just_read()?, strings("2226", "27004"));
-    assert!(moved.says("0 new departures, 26,483 were there already."));
-    assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_226, 27_004]);
+    for home in [Home::booblik()?, Home::kafka()?] {
+        demo.move_to(home)?;
+        let moved = demo.run()?;
+        moved.has_the_figures()?;
+        assert_eq!(moved.just_read()?, strings("2226", "27004"));
+        assert!(moved.says("0 new departures, 26,483 were there already."));
+        assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_226, 27_004]);
+    }
     Ok(())
 }

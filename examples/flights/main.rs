@@ -4,8 +4,12 @@
 //! looks up, for each flight that departed, the last observation at its airport not later than its scheduled hour,
 //! writes both to the topic `enriched`, and stores one row per flight. The table is folded from those rows.
 //!
-//! `make demo` runs it with a Kafka of its own, `SLIPSTREAM_BROKER=kafka://host:port make demo` with yours. Run it
-//! again, or kill it at any moment and run it again: it goes on where it was, and the table is the same.
+//! `make demo` runs it; the topics are in a log on disk, in `state/_broker`. Run it again, or kill it at any moment and
+//! run it again: it goes on where it was, and the table is the same.
+//!
+//! With `SLIPSTREAM_BROKER=kafka://host:port make demo` the topics are on your Kafka. With
+//! `SLIPSTREAM_BROKER=booblik://host:port` they are on a booblik broker, which has to have them:
+//! `slipstream broker serve --topic weather:1 --topic flights:1 --topic enriched:4`.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -95,8 +99,8 @@ fn rest_of<T>(topic: &'static Topic<T>, load: fn() -> anyhow::Result<Vec<T>>) ->
 async fn main() -> anyhow::Result<()> {
     slipstream::log::init();
     Conf::fallback("app.id", "flights")?;
-    Conf::fallback("broker", report::broker_of_the_environment())?;
-    // Who starts after a crash takes the place of the one that crashed, without a wait until that one is given up.
+    // On Kafka, who starts after a crash takes the place of the one that crashed, without a wait until that one is given
+    // up. Elsewhere there are no groups, and this has no effect.
     Conf::fallback("group.instance.id", "flights")?;
 
     let stored_before = report::begin()?;

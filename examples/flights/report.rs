@@ -11,12 +11,6 @@ use crate::{CANCELLED, DEPARTURES, FLIGHTS, OBSERVATIONS, WEATHER, count};
 
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// Kafka as `KAFKA_BOOTSTRAP` says, which `make demo` sets; `SLIPSTREAM_BROKER` is above it.
-pub fn broker_of_the_environment() -> String {
-    let servers = std::env::var("KAFKA_BOOTSTRAP").unwrap_or_else(|_| "localhost:9092".to_owned());
-    format!("kafka://{servers}")
-}
-
 /// Says where the run starts; returns how many departures are stored already.
 pub fn begin() -> Result<usize> {
     let stored = count(&DEPARTURES)?;

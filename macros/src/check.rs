@@ -14,7 +14,8 @@ pub(crate) fn check(arguments: &Arguments, function: &ItemFn) -> Result<()> {
         errors.push(Error::new(function.sig.ident.span(), message));
     }
     errors.extend(check_place(arguments, function));
-    errors.extend(check_signature(function));
+    errors.extend(check_signature(arguments, function));
+    errors.extend(check_tables(arguments, function));
     errors.extend(check_sinks(arguments, function));
     errors.extend(check_lanes(arguments));
     match errors.into_iter().reduce(|mut all, error| {
@@ -44,7 +45,7 @@ fn self_type(tokens: TokenStream) -> Option<Span> {
     })
 }
 
-fn check_signature(function: &ItemFn) -> Vec<Error> {
+fn check_signature(arguments: &Arguments, function: &ItemFn) -> Vec<Error> {
     let signature = &function.sig;
     let mut errors = Vec::new();
     if let Some(parameter) = signature.generics.params.first() {
@@ -63,8 +64,13 @@ fn check_signature(function: &ItemFn) -> Vec<Error> {
                 if let Type::Reference(reference) = &*typed.ty
                     && !reference.lifetime.as_ref().is_some_and(is_static)
                 {
-                    let what = if at == 0 { "the message is given by value" } else { "arguments are given by value" };
-                    errors.push(Error::new(reference.span(), format!("{what}: take it without `&`")));
+                    let what = match (at, reference.mutability) {
+                        (0, _) => "the message is given by value: take it without `&`",
+                        (_, Some(_)) if !arguments.tables.is_empty() => continue,
+                        (_, Some(_)) => "what a handler borrows is lent by a table: add `table = TABLE`",
+                        _ => "arguments are given by value: take it without `&`",
+                    };
+                    errors.push(Error::new(reference.span(), what));
                 } else if let Type::ImplTrait(argument) = &*typed.ty {
                     let message = "a handler cannot be generic: name the type that it takes";
                     errors.push(Error::new(argument.span(), message));
@@ -74,6 +80,36 @@ fn check_signature(function: &ItemFn) -> Vec<Error> {
     }
     if let Some(token) = &signature.unsafety {
         errors.push(Error::new(token.span(), "a handler cannot be `unsafe`: the app calls it"));
+    }
+    errors
+}
+
+/// The n-th table lends the n-th `&mut Rows`.
+fn check_tables(arguments: &Arguments, function: &ItemFn) -> Vec<Error> {
+    let mut errors = Vec::new();
+    let Some(first) = arguments.tables.first() else { return errors };
+    let is_lent = |argument: &&FnArg| {
+        matches!(argument, FnArg::Typed(typed)
+            if matches!(&*typed.ty, Type::Reference(reference) if reference.mutability.is_some()))
+    };
+    let lent: Vec<_> = function.sig.inputs.iter().skip(1).filter(is_lent).collect();
+    if let Some(table) = arguments.tables.get(lent.len()) {
+        let message =
+            format!("`{}` takes no rows of this table: add an argument `&mut Rows<K, V>`", function.sig.ident);
+        errors.push(Error::new(table.span(), message));
+    }
+    if let Some(argument) = lent.get(arguments.tables.len()) {
+        let message = "no table lends these rows: `table = [A, B]` gives the n-th argument the n-th table";
+        errors.push(Error::new(argument.span(), message));
+    }
+    if let Some(pipe) = arguments.pipes.first() {
+        errors.push(Error::new(pipe.span(), "`pipe` with `table` is refused: what a pipe holds back is in no table"));
+    }
+    let lanes = arguments.concurrency.as_ref();
+    let one = |lanes: &&Expr| matches!(lanes, Expr::Lit(literal) if matches!(&literal.lit, Lit::Int(n) if n.base10_digits() == "1"));
+    if lanes.is_some_and(|lanes| matches!(lanes, Expr::Lit(_)) && !one(&lanes)) {
+        let message = "`table` with `concurrency` is refused: rows belong to the one lane of their partition";
+        errors.push(Error::new(first.span(), message));
     }
     errors
 }

@@ -11,10 +11,11 @@ use crate::parse::Arguments;
 pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
     let name = function.sig.ident.to_string();
     let text = source_text(&arguments.sources);
-    let options = options(arguments);
-    let prepare = prepare(function);
+    let options = options(arguments, function);
+    let prepare = prepare(arguments, function);
     let sources = sources(arguments);
     let call = call(function);
+    let folded = folded(arguments);
     let sinks = sinks(&arguments.sinks, function);
     let output = output(function);
     let bind = quote_spanned!(output=> __p::bind(__called, __builder, __options, __binding));
@@ -26,10 +27,11 @@ pub(crate) fn expand(arguments: &Arguments, function: &ItemFn) -> TokenStream {
                 __options: __p::HandlerOptions,
             ) -> __p::Result<()> {
                 use __p::methods::*;
-                let __options = __options #options;
                 #prepare
+                let __options = __options #options;
                 let mut __binding = __builder.sinks();
                 #sources
+                #folded
                 #call
                 #sinks
                 #bind
@@ -55,10 +57,14 @@ fn source_text(sources: &[Expr]) -> String {
     texts.join(", ")
 }
 
-fn options(arguments: &Arguments) -> TokenStream {
+fn options(arguments: &Arguments, function: &ItemFn) -> TokenStream {
     let concurrency = arguments.concurrency.as_ref().map(|lanes| quote_spanned!(lanes.span()=> .concurrency(#lanes)));
     let timeout = arguments.timeout.as_ref().map(|limit| quote_spanned!(limit.span()=> .timeout(#limit)));
-    quote!(#concurrency #timeout)
+    let tables = lent(function).into_iter().map(|(at, _)| {
+        let table = format_ident!("__table_{at}");
+        quote!(.table(#table))
+    });
+    quote!(#concurrency #timeout #(#tables)*)
 }
 
 /// The types of the arguments: the message's first, if there is one.
@@ -72,11 +78,43 @@ fn types(function: &ItemFn) -> Vec<&Type> {
     function.sig.inputs.iter().filter_map(of).collect()
 }
 
+/// The arguments that are borrowed for a call: their places and what the references are to.
+fn lent(function: &ItemFn) -> Vec<(usize, &Type)> {
+    fn of((at, ty): (usize, &Type)) -> Option<(usize, &Type)> {
+        match ty {
+            Type::Reference(reference) if reference.mutability.is_some() => Some((at, &reference.elem)),
+            _ => None,
+        }
+    }
+    types(function).into_iter().enumerate().skip(1).filter_map(of).collect()
+}
+
+fn is_lent(ty: &Type) -> bool {
+    matches!(ty, Type::Reference(reference) if reference.mutability.is_some())
+}
+
+/// A source that is a topic, where there are tables.
+fn folded(arguments: &Arguments) -> TokenStream {
+    let source = arguments.sources.first().filter(|_| !arguments.tables.is_empty());
+    source.map_or_else(TokenStream::new, |source| {
+        let span = arguments.sources.get(1).unwrap_or(source).span();
+        quote_spanned!(span=> let __sources = __p::folded(__sources);)
+    })
+}
+
 /// Finds what the arguments after the message need.
-fn prepare(function: &ItemFn) -> TokenStream {
+fn prepare(arguments: &Arguments, function: &ItemFn) -> TokenStream {
     let name = function.sig.ident.to_string();
+    let mut tables = arguments.tables.iter();
     let prepared = types(function).into_iter().enumerate().skip(1).map(|(at, ty)| {
         let argument = format_ident!("__argument_{at}");
+        if let (Type::Reference(reference), true) = (ty, is_lent(ty)) {
+            let rows = &reference.elem;
+            let (own, table) = (format_ident!("__table_{at}"), tables.next());
+            let span = table.map_or_else(|| ty.span(), Spanned::span);
+            let table = table.map(borrowed);
+            return quote_spanned!(span=> let (#own, #argument) = __p::lender::<#rows, _>(#table, #name)?;);
+        }
         quote_spanned! {ty.span()=>
             let #argument = __p::prepare::<#ty>(__builder.env(), #name)?;
         }
@@ -142,13 +180,64 @@ fn call(function: &ItemFn) -> TokenStream {
     let message = quote_spanned!(message.span()=> __p::message::<_, #message>(__item));
     let arguments = types.iter().enumerate().skip(1).map(|(at, ty)| {
         let argument = format_ident!("__argument_{at}");
+        if is_lent(ty) {
+            let rows = format_ident!("__rows_{at}");
+            return quote_spanned!(ty.span()=> &mut #rows);
+        }
         quote_spanned!(ty.span()=> __p::argument::<#ty>(&#argument, __unit))
     });
+    let lent = lent(function);
+    if !lent.is_empty() {
+        return folding(function, &message, arguments.collect(), &probe);
+    }
     // Not under the user's span, where clippy would have something to say about a value of type `()`.
     let called = quote!(let __value = #ident(__message, #(#arguments),*););
     quote_spanned! {output=>
         let __called = __p::call(__sources, move |__item, __unit: &__p::UnitCx| {
             __p::Try::new(#message, |__message| {
+                #called
+                #probe
+            })
+        });
+    }
+}
+
+/// The function of an item that calls one of the user's which borrows rows. They live as long as the call; of an async
+/// function, in its future.
+fn folding(function: &ItemFn, message: &TokenStream, arguments: Vec<TokenStream>, probe: &TokenStream) -> TokenStream {
+    let ident = &function.sig.ident;
+    let output = output(function);
+    let (rows, lends): (Vec<_>, Vec<_>) = lent(function)
+        .into_iter()
+        .map(|(at, ty)| {
+            let argument = format_ident!("__argument_{at}");
+            (format_ident!("__rows_{at}"), quote_spanned!(ty.span()=> __p::lent::<#ty>(&#argument, __unit)?))
+        })
+        .unzip();
+    let called = if function.sig.asyncness.is_some() {
+        let own: Vec<_> = (0..arguments.len()).map(|at| format_ident!("__own_{at}")).collect();
+        let (given, taken): (Vec<_>, Vec<_>) = types(function)
+            .into_iter()
+            .skip(1)
+            .zip(own)
+            .zip(arguments)
+            .map(
+                |((ty, own), argument)| {
+                    if is_lent(ty) { (None, argument) } else { (Some(quote!(let #own = #argument;)), quote!(#own)) }
+                },
+            )
+            .unzip();
+        quote! {
+            #(#given)*
+            let __value = async move { #ident(__message, #(#taken),*).await };
+        }
+    } else {
+        quote!(let __value = #ident(__message, #(#arguments),*);)
+    };
+    quote_spanned! {output=>
+        let __called = __p::call(__sources, move |__item, __unit: &__p::UnitCx| {
+            let __lent = #message.and_then(|__message| ::core::result::Result::Ok((__message, #(#lends,)*)));
+            __p::Try::new(__lent, |(__message, #(mut #rows,)*)| {
                 #called
                 #probe
             })

@@ -17,6 +17,7 @@ use quote::quote;
 /// | `A, B, …` | the sources, all of one item type |
 /// | `pipe = f` or `pipe = [f, g]` | functions from a stream to a stream, before the handler |
 /// | `sink = S` or `sink = [S, T]` | where each output goes, in this order |
+/// | `table = T` or `table = [T, U]` | the tables that it writes: each lends one `&mut Rows<K, V>`, in this order |
 /// | `concurrency = n` | lanes per partition, order kept per key |
 /// | `key = \|m\| …` | the key, for sources that have none |
 /// | `timeout = d` | a `Duration` that one message may take |

@@ -26,9 +26,10 @@ pub(crate) struct Arguments {
     pub(crate) concurrency: Option<Expr>,
     pub(crate) key: Option<Expr>,
     pub(crate) timeout: Option<Expr>,
+    pub(crate) tables: Vec<Expr>,
 }
 
-const KNOWN: &str = "`pipe`, `sink`, `concurrency`, `key`, `timeout`";
+const KNOWN: &str = "`pipe`, `sink`, `table`, `concurrency`, `key`, `timeout`";
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> Result<Self> {
@@ -62,6 +63,7 @@ impl Arguments {
         match name.to_string().as_str() {
             "pipe" => self.pipes = one_or_list(input)?,
             "sink" => self.sinks = one_or_list(input)?,
+            "table" => self.tables = one_or_list(input)?,
             "concurrency" => self.concurrency = Some(input.parse()?),
             "key" => self.key = Some(input.parse()?),
             "timeout" => self.timeout = Some(input.parse()?),

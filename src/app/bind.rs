@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::graph::{Edge, Graph};
 use super::sources::Sources;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{HandlerTables, TableRef};
 use crate::flow::{Env, NodeId, UnitCx};
 use crate::handler::{Bound, Outputs};
 use crate::sink::{Sink, SinkBinding};
@@ -23,12 +24,14 @@ pub struct HandlerOptions {
     pub(crate) timeout: Option<Duration>,
     /// A `KeyHash` of the source's item.
     pub(crate) key: Option<Box<dyn Any + Send>>,
+    /// Those that it writes, in the order of its arguments.
+    pub(crate) tables: Vec<TableRef>,
 }
 
 impl HandlerOptions {
     /// Options of a handler called `name`, which reads what the text `source` says.
     pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
-        Self { name: name.into(), source: source.into(), concurrency: 1, timeout: None, key: None }
+        Self { name: name.into(), source: source.into(), concurrency: 1, timeout: None, key: None, tables: Vec::new() }
     }
 
     /// How many lanes per partition.
@@ -42,6 +45,13 @@ impl HandlerOptions {
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
+        self
+    }
+
+    /// One more table that it writes.
+    #[must_use]
+    pub fn table(mut self, table: TableRef) -> Self {
+        self.tables.push(table);
         self
     }
 
@@ -131,7 +141,12 @@ where
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
         let (concurrency, key) = (options.concurrency.max(1), key_of(&options)?);
-        let source_options = SourceOptions { concurrency, key, ..SourceOptions::default() };
+        let tables = HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone() };
+        if !tables.tables.is_empty() && concurrency > 1 {
+            let message = "`table` with `concurrency` is refused: rows belong to the one lane of their partition";
+            return Err(Error::new(Kind::Build, message).at(format!("handler {name}")));
+        }
+        let source_options = SourceOptions { concurrency, key, handlers: vec![tables], ..SourceOptions::default() };
         let (call, timeout, handler) = (Arc::new(self.call), options.timeout, Arc::clone(&name));
         // Behind a lock since a sink's place for a future need not be `Sync`; taken once per lane.
         let spec = Arc::new(Mutex::new(self.sinks));

@@ -18,7 +18,7 @@ use crate::flow::UnitCx;
 use crate::handler::{Never, Outputs};
 use crate::pipe::Piped;
 use crate::sink::{Both, IntoSink, Mapped, NoSink, Sink, SinkBinding, SinkReturn};
-use crate::source::IntoSource;
+use crate::source::{IntoSource, LogSource};
 
 /// Implemented by no type.
 pub trait Impossible {}
@@ -89,6 +89,21 @@ where
     J: SameItem<I>,
 {
     J::both(sources, more)
+}
+
+/// The source of a handler that writes tables.
+#[diagnostic::on_unimplemented(
+    message = "a table has one topic as its source",
+    label = "`table` needs one topic",
+    note = "rows are stored with one position in one topic's log; a pipe, or a second source, has no place in it"
+)]
+pub trait Folded {}
+
+impl<S: LogSource, M> Folded for One<S, M> {}
+
+/// Tables are filled from one topic.
+pub fn folded<A: Sources + Folded>(sources: A) -> A {
+    sources
 }
 
 /// The key by which lanes are chosen.

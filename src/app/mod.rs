@@ -29,6 +29,7 @@ pub use run::{Run, RunHandle, Signals};
 use crate::conf::Conf;
 use crate::error::Result;
 use crate::flow::UnitCx;
+use crate::flow::fold::{Lent, TableOf};
 use crate::handler::{Handler, Outputs};
 use crate::sink::IntoSinks;
 use crate::source::IntoSource;
@@ -101,7 +102,7 @@ impl App {
         MK: 'static,
     {
         let bind = move |builder: &mut Builder<'_>, options: HandlerOptions| {
-            let prepared = F::prepare(builder.env(), &Arc::from(options.name.as_str()))?;
+            let prepared = F::prepare(builder.env(), &Arc::from(options.name.as_str()), &options.tables)?;
             let mut binding = builder.sinks();
             let sinks = sinks.into_sinks(&mut binding)?;
             let call = move |item: S::Item, unit: &UnitCx| handler.call(&prepared, item, unit);
@@ -128,6 +129,45 @@ impl App {
     /// source: handlers that disagree are refused. Default 1.
     pub fn concurrency(self, lanes: usize) -> Self {
         self.change_last(|options| options.concurrency = lanes)
+    }
+
+    /// Gives the handler bound last a table to write: the n-th `&mut Rows<K, V>` behind its message is lent by the n-th
+    /// table. The source is a topic, read in one lane per partition. A closure needs a [`name`](Self::name), since the
+    /// store remembers by whom its rows were written.
+    ///
+    /// ```
+    /// use slipstream::prelude::*;
+    ///
+    /// # slipstream::testing::block_on(async {
+    /// let words: Topic<u32> = Topic::named("words");
+    /// let (counts, last): (Table<String, u64>, Table<String, u32>) = (Table::named("counts"), Table::named("last"));
+    /// let run = App::new()
+    ///     .conf(Conf::isolated().with("broker", "memory:"))
+    ///     .handle(stream::iter(1..=3), |n: u32| ("swift".to_owned(), n), words.clone())
+    ///     .handle(
+    ///         words,
+    ///         |word: Message<u32>, counts: &mut Rows<String, u64>, last: &mut Rows<String, u32>| -> Result<()> {
+    ///             counts.update(word.key()?, |n| n.unwrap_or(0) + 1)?;
+    ///             last.put(word.key()?, word.value)
+    ///         },
+    ///         (),
+    ///     )
+    ///     .name("count")
+    ///     .table(&counts)
+    ///     .table(&last)
+    ///     .run();
+    /// let handle = run.handle();
+    /// let look = async move |_stop| {
+    ///     slipstream::testing::until(|| matches!(last.get("swift"), Ok(Some(3)))).await;
+    ///     assert_eq!(counts.get("swift")?, Some(3)); // stored in the same batch
+    ///     Ok(handle.trigger())
+    /// };
+    /// run.beside(look).await
+    /// # }).unwrap();
+    /// ```
+    pub fn table<S: Lent>(self, table: &impl TableOf<S>) -> Self {
+        let table = table.table_ref();
+        self.change_last(|options| options.tables.push(table))
     }
 
     /// By which key the lanes of [`concurrency`](Self::concurrency) are chosen, for sources without keys. `In` is what

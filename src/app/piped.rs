@@ -50,7 +50,7 @@ where
         St: Stage<T::Item> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
-        refuse_lanes(label, options.concurrency)?;
+        refuse_lanes(label, options.concurrency, &options.handlers)?;
         let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
         self.source.attach(to, label, SourceOptions::default(), move || shared.lane())
     }

@@ -85,7 +85,7 @@ where
         St: Stage<S::Item> + 'static,
         F: Fn() -> St + Clone + Send + Sync + 'static,
     {
-        refuse_lanes(label, options.concurrency)?;
+        refuse_lanes(label, options.concurrency, &options.handlers)?;
         let stage = PipeStage::new(self.pipe, make(), Arc::from(label));
         let shared = SharedStage::new(stage, A::COUNT);
         self.sources.attach_all(to, label, SourceOptions::default(), move || shared.lane())

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use super::args::{CheckpointHandle, Seen};
 use super::check::{Answer, DowntimeCheck, Gap, RecoveryCheck};
 use super::core::Core;
-use super::machine::{Answers, Verdict};
+use super::machine::{Answers, Mode, Verdict};
 use super::mark::Mark;
 use super::note::Kept;
 use super::outage::Downtime;
@@ -246,6 +246,10 @@ impl Watch for DependentWatch {
         false
     }
 
+    fn handles_early(&self) -> bool {
+        self.0.look(|machine| machine.rules().mode == Mode::Detect)
+    }
+
     fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>) {
         self.0.opened(held, rewind);
     }
@@ -391,6 +395,10 @@ impl Watch for Watched {
 
     fn needs_whole(&self) -> bool {
         self.needs_whole
+    }
+
+    fn handles_early(&self) -> bool {
+        false
     }
 
     fn opened(&self, _held: &Gate, _rewind: Option<Arc<dyn Rewind>>) {}

@@ -1,11 +1,12 @@
 //! `slipstream broker check`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::booblik::broker::topics_in;
 use crate::booblik::log::{self, SegmentCheck, partition_directory, split_directory};
 use crate::error::{Error, Kind, Result};
 
@@ -29,18 +30,25 @@ struct Found {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = &arguments.directory;
-    let partitions = partitions(directory)?;
-    if partitions.is_empty() {
+    let mut partitions = partitions(directory)?;
+    let is_partition = partitions == [directory.clone()];
+    let topics = if is_partition { Ok(BTreeMap::new()) } else { topics_in(directory) };
+    if partitions.is_empty() && topics.as_ref().is_ok_and(BTreeMap::is_empty) {
         let text = "it holds no partition: neither directories named TOPIC-NUMBER nor segments";
         return Err(Error::new(Kind::UnknownTopic, text).at(directory.display().to_string()));
+    }
+    if let (false, Ok(topics)) = (is_partition, &topics) {
+        // Other directories are nobody's, whatever they are named.
+        partitions.retain(|path| belongs(path, topics));
     }
     let mut found = Found::default();
     for partition in &partitions {
         found.partition(partition)?;
     }
-    let missing = if partitions == [directory.clone()] { Vec::new() } else { missing(&partitions) };
-    for missing in missing {
-        found.problem(&format!("{}: there is no such partition, but there are higher ones", missing.display()))?;
+    match topics {
+        Ok(topics) => found.missing(directory, &topics)?,
+        Err(error) if error.kind() == Kind::Corrupt => found.problem(&error.to_string())?,
+        Err(error) => return Err(error),
     }
     if found.segments == 0 && found.problems == 0 {
         let text = "there is no segment in any of its partitions";
@@ -66,23 +74,13 @@ fn partitions(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(partitions)
 }
 
-fn name(path: &Path) -> Option<&str> {
-    path.file_name().and_then(|name| name.to_str())
+fn belongs(path: &Path, topics: &BTreeMap<String, i32>) -> bool {
+    let place = name(path).and_then(split_directory);
+    place.is_some_and(|(topic, number)| topics.get(topic).is_some_and(|count| number < *count))
 }
 
-/// Partitions of which there is no directory, although the topic has higher ones.
-fn missing(partitions: &[PathBuf]) -> Vec<PathBuf> {
-    let mut numbers: BTreeMap<(PathBuf, &str), BTreeSet<i32>> = BTreeMap::new();
-    for path in partitions {
-        let Some(((topic, number), parent)) = name(path).and_then(split_directory).zip(path.parent()) else { continue };
-        numbers.entry((parent.to_owned(), topic)).or_default().insert(number);
-    }
-    let gaps = numbers.into_iter().flat_map(|((parent, topic), numbers)| {
-        let last = numbers.last().copied().unwrap_or_default();
-        let missing = (0..last).filter(move |number| !numbers.contains(number));
-        missing.map(move |number| parent.join(partition_directory(topic, number)))
-    });
-    gaps.collect()
+fn name(path: &Path) -> Option<&str> {
+    path.file_name().and_then(|name| name.to_str())
 }
 
 impl Found {
@@ -95,6 +93,9 @@ impl Found {
                 if error.place().is_none() { error.at(directory.display().to_string()) } else { error }
             })?,
         };
+        if segments.is_empty() {
+            self.problem(&format!("{}: there is no segment in it", directory.display()))?;
+        }
         let last = segments.last().map(|segment| segment.base_offset);
         for segment in &segments {
             self.segments += 1;
@@ -102,6 +103,18 @@ impl Found {
             self.bytes += segment.bytes;
             if let Some(line) = line(directory, segment, last == Some(segment.base_offset)) {
                 self.problem(&line)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Partitions of which there is no directory, although the topic has higher ones or is written down with more.
+    fn missing(&mut self, directory: &Path, topics: &BTreeMap<String, i32>) -> Result<()> {
+        for (topic, count) in topics {
+            let path = |number| directory.join(partition_directory(topic, number));
+            for missing in (0..*count).map(path).filter(|path| !path.is_dir()) {
+                let text = format!("there is no such partition, but topic {topic} has {count}");
+                self.problem(&format!("{}: {text}", missing.display()))?;
             }
         }
         Ok(())
@@ -129,6 +142,10 @@ fn line(directory: &Path, segment: &SegmentCheck, is_last: bool) -> Option<Strin
     let problem = segment.problem.as_ref()?;
     let file = directory.join(format!("{:020}.log", segment.base_offset));
     let (byte, offset) = (segment.bytes, segment.end_offset);
-    let cut = if is_last { "; a broker that opens it cuts it off there" } else { "" };
+    let cut = if is_last && !problem.contains("good ones follow") {
+        "; a broker that opens it cuts it off there"
+    } else {
+        ""
+    };
     Some(format!("{}: byte {byte}, offset {offset}: {problem}{cut}", file.display()))
 }

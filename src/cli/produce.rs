@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use tokio::sync::mpsc;
 
-use super::client::Broker;
+use super::client::{self, Broker};
 use crate::booblik::client::{Delivery, Producer, Topic};
 use crate::booblik::wire::{Acks, MAX_RECORD_BYTES};
 use crate::error::{Error, Kind, Result};
@@ -57,7 +57,11 @@ impl When {
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let client = arguments.broker.connect().await?;
-    let topic = client.topic(&arguments.topic).await?;
+    client::check_name(&arguments.topic)?;
+    let topic = match client.topic(&arguments.topic).await {
+        Err(error) => return Err(client::explained(&client, &arguments.topic, error).await),
+        topic => topic?,
+    };
     let producer = client.producer().acks(arguments.acks.acks()).build()?;
     let mut writing = Writing { arguments: &arguments, producer, topic, open: VecDeque::new(), sums: BTreeMap::new() };
     let written = writing.all().await;
@@ -84,10 +88,10 @@ struct Sum {
 
 impl Writing<'_> {
     async fn all(&mut self) -> Result<()> {
-        let result = self.send_all().await;
-        // What was sent before an error counts, and is answered.
+        let mut result = self.send_all().await;
+        // What was sent before an error counts, and is answered, and so is what was sent after a refused record.
         while !self.open.is_empty() {
-            self.settle().await?;
+            result = result.and(self.settle().await);
         }
         result
     }

@@ -8,7 +8,7 @@ use futures::stream::{BoxStream, SelectAll};
 
 use super::client::{self, Broker};
 use crate::booblik::client::{Client, Start};
-use crate::booblik::wire::{PartitionInfo, Record};
+use crate::booblik::wire::{MAX_FETCH_BYTES, PartitionInfo, Record};
 use crate::error::{Error, Kind, Result};
 
 /// A line per record: partition, offset and value, with a tab between them. The order is that of each partition.
@@ -36,8 +36,8 @@ pub(super) struct Arguments {
     /// Print values only.
     #[arg(long)]
     values: bool,
-    /// The largest record that can be read, in bytes.
-    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    /// The most bytes of one answer; by default any record fits.
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_FETCH_BYTES)]
     max_bytes: u32,
 }
 
@@ -98,6 +98,11 @@ async fn records(
         From::Latest => info.high_watermark,
         From::Offset(offset) => offset,
     };
+    let PartitionInfo { log_start_offset: start, high_watermark: end, .. } = info;
+    if !(start..=end).contains(&from) {
+        let text = format!("offset {from} is outside of the log, which has {start} to {end}");
+        return Err(Error::new(Kind::OutOfRange, text).at(format!("{}-{}", arguments.topic, info.partition)));
+    }
     let consumer = client.consumer(&*arguments.topic, info.partition).start(Start::At(from));
     let consumer = consumer.max_bytes(arguments.max_bytes).open().await?;
     let partition = info.partition;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::client::Broker;
+use super::client::{self, Broker};
 use crate::booblik::wire::TopicInfo;
 use crate::error::Result;
 
@@ -20,7 +20,11 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let client = arguments.broker.connect().await?;
-    let described = client.metadata(&arguments.topics).await?;
+    arguments.topics.iter().try_for_each(|topic| client::check_name(topic))?;
+    let described = match client.metadata(&arguments.topics).await {
+        Err(error) => return Err(client::explained(&client, &arguments.topics.join(", "), error).await),
+        described => described?,
+    };
     table(&described).iter().try_for_each(|line| super::say(line))?;
     Ok(ExitCode::SUCCESS)
 }

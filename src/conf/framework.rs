@@ -33,6 +33,10 @@ pub(super) static FRAMEWORK: &[KeyInfo] = &[
     key("partitions", Scope::OneTopic, PLAIN),
     key("revoke.timeout", Scope::App, PLAIN),
     key("state.dir", Scope::App, PLAIN),
+    key("table.generation.bytes", Scope::App, PLAIN),
+    key("table.generation.time", Scope::App, PLAIN),
+    key("table.generation.units", Scope::App, PLAIN),
+    key("table.hot.bytes", Scope::App, PLAIN),
     key("watchdog.timeout", Scope::App, PLAIN),
 ];
 
@@ -46,11 +50,17 @@ pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("max.in.flight.bytes", "64MiB"),
     ("revoke.timeout", "10s"),
     ("state.dir", "state"),
+    ("table.generation.bytes", "16MiB"),
+    ("table.generation.time", "200ms"),
+    ("table.generation.units", "65536"),
+    ("table.hot.bytes", "64MiB"),
     ("watchdog.timeout", "60s"),
 ];
 
 /// The most messages that may be in flight: each takes a slot of every partition's ring.
 const IN_FLIGHT_LIMIT: u64 = 1 << 20;
+/// The most messages that a table's rows may be ahead of its store.
+const GENERATION_UNITS_LIMIT: u64 = 1 << 30;
 /// The longest topic name and the most partitions that Kafka takes.
 const TOPIC_NAME_LIMIT_BYTES: usize = 249;
 const PARTITIONS_LIMIT: u64 = 200_000;
@@ -132,6 +142,10 @@ pub(super) struct Typed {
     pub(super) partitions: Option<u32>,
     pub(super) revoke_timeout: Duration,
     pub(super) state_dir: PathBuf,
+    pub(super) table_generation_bytes: u64,
+    pub(super) table_generation_time: Duration,
+    pub(super) table_generation_units: u64,
+    pub(super) table_hot_bytes: u64,
     pub(super) watchdog_timeout: Duration,
 }
 
@@ -156,6 +170,10 @@ impl Typed {
             partitions: text("partitions").map(|text| count(text, PARTITIONS_LIMIT)).transpose()?,
             revoke_timeout: wait(must("revoke.timeout"))?,
             state_dir: PathBuf::from(must("state.dir")),
+            table_generation_bytes: size(must("table.generation.bytes"))?,
+            table_generation_time: period(must("table.generation.time"))?,
+            table_generation_units: count(must("table.generation.units"), GENERATION_UNITS_LIMIT)?,
+            table_hot_bytes: size(must("table.hot.bytes"))?,
             watchdog_timeout: period(must("watchdog.timeout"))?,
         })
     }
@@ -167,13 +185,18 @@ pub(super) fn check(name: &str, value: &str) -> Result<()> {
         "app.id" => check_name("the app id", value),
         "auto.offset.reset" => offset_reset(value).map(drop),
         "broker" => value.parse::<BrokerUrl>().map(drop),
-        "commit.interval" | "embedded.retention.age" | "watchdog.timeout" => period(value).map(drop),
+        "commit.interval" | "embedded.retention.age" | "table.generation.time" | "watchdog.timeout" => {
+            period(value).map(drop)
+        }
         "drain.timeout" | "revoke.timeout" => wait(value).map(drop),
         "durability" => durability(value).map(drop),
         "embedded.partitions" => count::<u32>(value, EMBEDDED_PARTITIONS_LIMIT).map(drop),
         "encoding" => encoding(value).map(drop),
         "max.in.flight" => count::<usize>(value, IN_FLIGHT_LIMIT).map(drop),
-        "embedded.retention.bytes" | "max.in.flight.bytes" => size(value).map(drop),
+        "embedded.retention.bytes" | "max.in.flight.bytes" | "table.generation.bytes" | "table.hot.bytes" => {
+            size(value).map(drop)
+        }
+        "table.generation.units" => count::<u64>(value, GENERATION_UNITS_LIMIT).map(drop),
         "name" => topic_name(value),
         "partitions" => count::<u32>(value, PARTITIONS_LIMIT).map(drop),
         "state.dir" if value.trim().is_empty() => Err(wrong("a directory")),
@@ -268,6 +291,7 @@ mod tests {
             ("name", ".."),
             ("partitions", "0"),
             ("state.dir", " "),
+            ("table.generation.units", "0"),
             ("watchdog.timeout", "-1"),
         ];
         for (name, value) in bad {

@@ -189,6 +189,26 @@ impl Settings {
         self.0.typed.revoke_timeout
     }
 
+    /// How many messages a table's rows may be ahead of its store before they are stored, per partition. Default: 65,536.
+    pub fn table_generation_units(&self) -> u64 {
+        self.0.typed.table_generation_units
+    }
+
+    /// How many bytes of changed rows, per partition. Default: 16 MiB.
+    pub fn table_generation_bytes(&self) -> u64 {
+        self.0.typed.table_generation_bytes
+    }
+
+    /// How long. Default: 200 ms.
+    pub fn table_generation_time(&self) -> Duration {
+        self.0.typed.table_generation_time
+    }
+
+    /// How many bytes a table's decoded rows may take in memory, over all partitions. Default: 64 MiB.
+    pub fn table_hot_bytes(&self) -> u64 {
+        self.0.typed.table_hot_bytes
+    }
+
     /// How long a message may make no progress before that is reported. Default: 60 s.
     pub fn watchdog_timeout(&self) -> Duration {
         self.0.typed.watchdog_timeout

@@ -183,7 +183,13 @@ impl Env {
 
     /// Makes everything written so far durable, on the blocking pool.
     pub(crate) async fn sync(&self) -> Result<()> {
-        let durables = lock(&self.0.durables).clone();
+        self.sync_others(0).await
+    }
+
+    /// The same without the one at the address `own`.
+    pub(crate) async fn sync_others(&self, own: usize) -> Result<()> {
+        let mut durables = lock(&self.0.durables).clone();
+        durables.retain(|durable| Arc::as_ptr(durable).cast::<()>().addr() != own);
         if durables.is_empty() {
             return Ok(());
         }

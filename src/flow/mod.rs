@@ -4,6 +4,7 @@
 mod budget;
 pub(crate) mod durable;
 mod env;
+pub mod fold;
 mod gate;
 mod pool;
 mod position;

@@ -106,6 +106,8 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 /// All handlers of a shared source: each gets every message, each finished before the next begins.
 pub(crate) struct Stages<In> {
     list: Vec<BoxStage<In>>,
+    /// The group of tables that each belongs to.
+    groups: Arc<[Option<usize>]>,
     /// The message for the handlers that have not had it yet.
     input: Option<In>,
     at: usize,
@@ -117,17 +119,30 @@ impl<In> Unpin for Stages<In> {}
 
 impl<In> Stages<In> {
     pub(crate) fn new(factories: &[StageFactory<In>]) -> Self {
-        Self { list: factories.iter().map(|make| make()).collect(), input: None, at: 0, in_hand: false }
+        Self::with_tables(factories, Arc::new([]))
+    }
+
+    /// The same for handlers that belong to `groups` of tables.
+    pub(crate) fn with_tables(factories: &[StageFactory<In>], groups: Arc<[Option<usize>]>) -> Self {
+        Self { list: factories.iter().map(|make| make()).collect(), groups, input: None, at: 0, in_hand: false }
+    }
+
+    /// Whether the stage at `at` gets the unit: one of the past is not given to those that are done with it.
+    #[inline]
+    fn gets(&self, at: usize, unit: &mut UnitCx) -> bool {
+        !unit.has_past() || unit.enter(self.groups.get(at).copied().flatten())
     }
 }
 
 impl<In: Clone + Send> Stages<In> {
     fn poll_rest(&mut self, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let count = self.list.len();
-        while let Some(stage) = self.list.get_mut(self.at) {
+        loop {
+            let gets = self.in_hand || self.gets(self.at, unit);
+            let Some(stage) = self.list.get_mut(self.at) else { break };
             let result = if self.in_hand {
                 ready!(stage.as_mut().resume(unit, cx))
-            } else if stage.has_ended() {
+            } else if stage.has_ended() || !gets {
                 Ok(())
             } else {
                 let last = self.at + 1 == count;
@@ -160,6 +175,10 @@ impl<In: Clone + Send> Stage<In> for Stages<In> {
     #[inline]
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let this = &mut *self;
+        if this.list.len() == 1 && !this.gets(0, unit) {
+            this.at = 1;
+            return Poll::Ready(Ok(()));
+        }
         if let [only] = this.list.as_mut_slice() {
             // Counted as begun before it is: a `Pending` is resumed, an error ends the lane.
             this.at = 0;

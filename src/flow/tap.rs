@@ -47,6 +47,8 @@ pub(crate) trait Watch: Send + Sync {
     fn key(&self) -> &str;
     /// Whether it has to see all partitions.
     fn needs_whole(&self) -> bool;
+    /// Whether messages may reach handlers before what they depend on is there.
+    fn handles_early(&self) -> bool;
     /// The source is opened: its counters, and how it is sent back, where it can be.
     fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>);
     /// These partitions will be read from now on, each from where its note was written.

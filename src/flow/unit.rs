@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::fold::{LaneTables, Outputs, Past};
 use super::tap::View;
 use super::{Env, Guard, Tracker};
 use crate::error::Error;
@@ -19,6 +20,9 @@ pub struct UnitCx {
     refused: bool,
     is_channel: bool,
     view: Option<View>,
+    tables: Option<LaneTables>,
+    past: Option<Arc<Past>>,
+    muted: bool,
 }
 
 impl UnitCx {
@@ -34,6 +38,9 @@ impl UnitCx {
             refused: false,
             is_channel: false,
             view: None,
+            tables: None,
+            past: None,
+            muted: false,
         }
     }
 
@@ -99,6 +106,45 @@ impl UnitCx {
     pub(crate) fn set_place(&mut self, partition: i32, offset: i64) {
         self.partition = partition;
         self.offset = offset;
+    }
+
+    /// The rows that handlers borrow here.
+    pub(crate) fn set_tables(&mut self, tables: LaneTables) {
+        self.tables = Some(tables);
+    }
+
+    /// The rows of a table in this lane, by its id.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "tables ask for it"))]
+    #[inline]
+    pub(crate) fn table(&self, id: usize) -> Option<&Arc<dyn std::any::Any + Send + Sync>> {
+        self.tables.as_ref()?.iter().find(|(own, _)| *own == id).map(|(_, rows)| rows)
+    }
+
+    /// What this lane's past decides for the units to come; `None` when it is over.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "tables ask for it"))]
+    pub(crate) fn set_past(&mut self, past: Option<Arc<Past>>) {
+        self.past = past;
+        self.muted = false;
+    }
+
+    /// Whether a past decides who is called.
+    #[inline]
+    pub(crate) fn has_past(&self) -> bool {
+        self.past.is_some()
+    }
+
+    /// Whether a handler of `group` is called for this unit; its outputs are muted if need be.
+    pub(crate) fn enter(&mut self, group: Option<usize>) -> bool {
+        let Some(past) = &self.past else { return true };
+        let call = past.call(self.offset, group);
+        self.muted = call == Some(Outputs::Muted);
+        call.is_some()
+    }
+
+    /// Whether outputs were acknowledged before and do not go out again.
+    #[inline]
+    pub(crate) fn is_muted(&self) -> bool {
+        self.muted
     }
 
     #[inline]

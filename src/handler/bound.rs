@@ -49,6 +49,7 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
             }
             let Some(outputs) = this.outputs.as_mut().as_pin_mut() else { return Poll::Ready(Ok(())) };
             match ready!(outputs.poll_next(cx)) {
+                Some(Ok(_)) if unit.is_muted() => {}
                 Some(Ok(value)) => {
                     *this.value = Some(value);
                     *this.sending = true;
@@ -72,7 +73,11 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
     ) -> Poll<Result<(), Failure>> {
         let mut this = self.project();
         while let Some(output) = outputs.next_now() {
-            *this.value = Some(output.map_err(Failure::Handler)?);
+            let output = output.map_err(Failure::Handler)?;
+            if unit.is_muted() {
+                continue;
+            }
+            *this.value = Some(output);
             match this.sinks.as_mut().poll_send(this.value, unit, cx) {
                 Poll::Ready(sent) => sent.map_err(Failure::Sink)?,
                 Poll::Pending => {

@@ -3,6 +3,7 @@
 
 mod args;
 mod bound;
+mod folding;
 pub mod outputs;
 pub mod probe;
 pub mod shape;
@@ -15,6 +16,7 @@ pub use outputs::{Never, Outputs};
 pub use shape::{One, Output, Return};
 
 use crate::error::Result;
+use crate::flow::fold::TableRef;
 use crate::flow::{Env, UnitCx};
 use outputs::Try;
 
@@ -22,7 +24,7 @@ use outputs::Try;
 /// the message and then any [`Argument`]s. `M` tells the kinds apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for `{In}`",
-    note = "a handler takes nothing, or the message (`{In}` or its value) and then `Unit` or `Ext<T>`; closures must name the type: `|n: u32| …`"
+    note = "a handler takes nothing, or the message (`{In}` or its value), then `Unit` or `Ext<T>`, then `&mut Rows<K, V>` for each `.table(…)`; closures must name the type: `|n: u32| …`"
 )]
 pub trait Handler<In, M>: Send + Sync + Sized + 'static {
     /// How a lane drives what it returns.
@@ -34,7 +36,7 @@ pub trait Handler<In, M>: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// [`Kind::Build`](crate::Kind::Build) when something is missing.
-    fn prepare(env: &Env, name: &Arc<str>) -> Result<Self::Prepared>;
+    fn prepare(env: &Env, name: &Arc<str>, tables: &[TableRef]) -> Result<Self::Prepared>;
 
     /// Calls it for one message.
     fn call(&self, prepared: &Self::Prepared, item: In, unit: &UnitCx) -> Self::Out;
@@ -52,8 +54,8 @@ where
     type Out = R::Out;
     type Prepared = ();
 
-    fn prepare(_env: &Env, _name: &Arc<str>) -> Result<()> {
-        Ok(())
+    fn prepare(_env: &Env, name: &Arc<str>, tables: &[TableRef]) -> Result<()> {
+        folding::check(tables, 0, name)
     }
 
     fn call(&self, (): &(), _item: In, _unit: &UnitCx) -> R::Out {
@@ -74,7 +76,8 @@ macro_rules! handlers {
             type Prepared = ($($arg::Prepared,)*);
 
             #[allow(unused_variables, clippy::allow_attributes, reason = "not every arity uses them")]
-            fn prepare(env: &Env, name: &Arc<str>) -> Result<Self::Prepared> {
+            fn prepare(env: &Env, name: &Arc<str>, tables: &[TableRef]) -> Result<Self::Prepared> {
+                folding::check(tables, 0, name)?;
                 Ok(($($arg::prepare(env, name)?,)*))
             }
 

@@ -172,6 +172,12 @@ impl<T: Shape<M>, E: Into<BoxError>, M> Return<Fallible<M>> for Result<T, E> {
     }
 }
 
+/// What is no future. A function that borrows rows and gives a future is one of the async functions.
+pub trait Immediate<M>: Return<M> {}
+
+impl<T: Shape<M>, M> Immediate<Plain<M>> for T {}
+impl<T: Shape<M>, E: Into<BoxError>, M> Immediate<Fallible<M>> for Result<T, E> {}
+
 impl<F: Future<Output: Shape<M>> + Send, M> Return<Async<M>> for F {
     type Out = Later<F, fn(F::Output) -> <F::Output as Shape<M>>::Out, <F::Output as Shape<M>>::Out>;
     fn outputs(self) -> Self::Out {

@@ -13,6 +13,7 @@ use futures::future::BoxFuture;
 use super::every::Ticks;
 use super::{Every, StreamLane, fan_out};
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::HandlerTables;
 use crate::flow::tap::{Tap, tapped};
 use crate::flow::{BoxStage, Env, Gate, NodeId, SourceStats, Stage, StageFactory};
 
@@ -23,6 +24,8 @@ pub(crate) type KeyHash<In> = Arc<dyn Fn(&In) -> u64 + Send + Sync>;
 pub struct SourceOptions<In> {
     pub(crate) concurrency: usize,
     pub(crate) key: Option<KeyHash<In>>,
+    /// For each handler, in the order of their stages.
+    pub(crate) handlers: Vec<HandlerTables>,
     /// What watches the source.
     pub(crate) taps: Vec<Arc<dyn Tap<In>>>,
     /// Only the taps are attached, no handler.
@@ -31,14 +34,14 @@ pub struct SourceOptions<In> {
 
 impl<In> Default for SourceOptions<In> {
     fn default() -> Self {
-        Self { concurrency: 1, key: None, taps: Vec::new(), only_taps: false }
+        Self { concurrency: 1, key: None, handlers: Vec::new(), taps: Vec::new(), only_taps: false }
     }
 }
 
 impl<In> Clone for SourceOptions<In> {
     fn clone(&self) -> Self {
-        let (key, taps) = (self.key.clone(), self.taps.clone());
-        Self { concurrency: self.concurrency, key, taps, only_taps: self.only_taps }
+        let (key, handlers, taps) = (self.key.clone(), self.handlers.clone(), self.taps.clone());
+        Self { concurrency: self.concurrency, key, handlers, taps, only_taps: self.only_taps }
     }
 }
 
@@ -66,6 +69,16 @@ pub trait IntoSource<M>: Sized {
         St: Stage<Self::Item> + 'static,
         F: Fn() -> St + Send + Sync + 'static;
 }
+
+/// A source whose positions can be stored with the rows of a table: a topic.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot fill a table",
+    label = "`table` needs a topic as its source",
+    note = "rows are stored with a position in a topic's log; send this to a `Topic` first, and read that"
+)]
+pub trait LogSource {}
+
+impl<S: LogSource> LogSource for &S {}
 
 /// Something that runs until its source has ended.
 pub(crate) struct Root {
@@ -121,6 +134,7 @@ impl Attach<'_> {
         St: Stage<S::Item> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
+        refuse_tables(&options, label)?;
         let name: Arc<str> = Arc::from(label);
         let env = self.env.clone();
         let run: BoxFuture<'static, Result<()>> = if !options.taps.is_empty() {
@@ -162,17 +176,21 @@ impl Attach<'_> {
     }
 
     /// A node that is read once for all its handlers.
-    #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub(crate) fn shared<S: SharedSource>(
         &mut self,
         source: S,
-        options: SourceOptions<S::Item>,
+        mut options: SourceOptions<S::Item>,
         make: StageFactory<S::Item>,
     ) -> Result<()> {
         let node = source.node();
         if options.concurrency > 1 && options.key.is_none() && !source.has_keys() {
             return Err(needs_key(&node.name));
         }
+        if !source.has_log() {
+            refuse_tables(&options, &node.to_string())?;
+        }
+        options.handlers.resize_with(1, HandlerTables::default);
+        let own = std::mem::take(&mut options.handlers);
         self.reads.push(node.clone());
         let entry = self.shared.entry(node.clone()).or_insert_with(|| {
             let options = SourceOptions { taps: Vec::new(), ..options.clone() };
@@ -196,6 +214,7 @@ impl Attach<'_> {
             let message = "its handlers ask for different `concurrency` or `key`: both belong to the source";
             return Err(Error::new(Kind::Build, message).at(node.to_string()));
         }
+        shared.options.handlers.extend(own);
         shared.stages.push(make);
         Ok(())
     }
@@ -208,6 +227,15 @@ pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats) {
         watch.opened(&stats.held, None);
         watch.assigned(&[(0, None)]);
     }
+}
+
+fn refuse_tables<In>(options: &SourceOptions<In>, source: &str) -> Result<()> {
+    let Some(handler) = options.handlers.iter().find(|handler| !handler.tables.is_empty()) else { return Ok(()) };
+    let message = format!(
+        "handler {} writes a table, which needs a topic: rows are stored with a position in its log, and this has none",
+        handler.handler
+    );
+    Err(Error::new(Kind::Build, message).at(source))
 }
 
 fn needs_key(source: &str) -> Error {
@@ -264,6 +292,11 @@ pub(crate) trait SharedSource: Send + 'static {
 
     /// Whether its messages carry keys that lanes can be chosen by.
     fn has_keys(&self) -> bool;
+
+    /// Whether it has positions that can be stored with the rows of tables.
+    fn has_log(&self) -> bool {
+        false
+    }
 
     /// What it means for the life of the run.
     fn kind(&self) -> RootKind;

@@ -15,7 +15,7 @@ pub use declared::SharedStream;
 pub use every::{Every, every};
 pub(crate) use fanout::fan_out;
 pub(crate) use into::{AnyShared, Guarded, KeyHash, Root, RootKind, SharedSource, open_taps};
-pub use into::{Attach, FromStream, IntoSource, SourceOptions};
+pub use into::{Attach, FromStream, IntoSource, LogSource, SourceOptions};
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};

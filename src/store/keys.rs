@@ -154,9 +154,15 @@ thread_local! {
 /// Calls `then` with the bytes of `key` in a buffer that the thread reuses: no allocation per call. Calls may nest.
 #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "the stores ask for it"))]
 pub(crate) fn with_bytes<K: Key, R>(key: &impl AsKey<K>, then: impl FnOnce(&[u8]) -> R) -> R {
+    with_bytes_behind(&[], key, then)
+}
+
+/// The same with `front` in front of them.
+pub(crate) fn with_bytes_behind<K: Key, R>(front: &[u8], key: &impl AsKey<K>, then: impl FnOnce(&[u8]) -> R) -> R {
     const KEPT_BYTES: usize = 4096;
     let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
     buffer.clear();
+    buffer.extend_from_slice(front);
     key.encode_last(&mut buffer);
     let result = then(&buffer);
     if buffer.capacity() <= KEPT_BYTES {

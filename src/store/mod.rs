@@ -3,3 +3,5 @@
 #[cfg(feature = "rocksdb")]
 pub mod cache;
 pub mod keys;
+#[cfg(feature = "rocksdb")]
+pub mod table;

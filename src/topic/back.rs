@@ -174,7 +174,7 @@ impl Session {
             begun => begun?,
         };
         tracing::info!(%topic, partition, target, outage, "rewound");
-        self.start_lane(&assignment);
+        self.start_lane(&assignment, None);
         Ok(())
     }
 }

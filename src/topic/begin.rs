@@ -1,15 +1,10 @@
 //! Where reading of a partition begins: pure decisions.
 
 use super::driver::{OutOfRange, Start, Wanted};
+use crate::flow::fold::LogEnds;
 
 /// The ends of a partition's log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    /// The oldest offset that it has.
-    pub low: i64,
-    /// The offset that the next record gets.
-    pub high: i64,
-}
+pub(crate) type Bounds = LogEnds;
 
 /// Where to begin, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,6 +23,8 @@ pub(crate) enum Begin {
 /// written since.
 pub(crate) fn begin(wanted: &Wanted, position: Option<i64>, bounds: Bounds, is_new: bool) -> Begin {
     match position {
+        // Where tables begin is decided at each assignment; later they may miss nothing.
+        Some(position) if wanted.folded.is_some() => Begin::Refused { position },
         Some(position) if (bounds.low..=bounds.high).contains(&position) => Begin::Position(position),
         Some(position) => match wanted.out_of_range {
             OutOfRange::Stop => Begin::Refused { position },
@@ -53,6 +50,13 @@ pub(crate) fn describe(position: i64, bounds: Bounds) -> String {
     }
 }
 
+/// What is missing inside of a log, in numbers.
+#[cfg(feature = "booblik")]
+pub(crate) fn describe_gap(position: i64, next: i64, bounds: Bounds) -> String {
+    let (last, Bounds { low, high }) = (next - 1, bounds);
+    format!("records {position} to {last} are lost by damage, in the middle of the log of {low} to {high}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -62,7 +66,7 @@ mod tests {
     const LOG: Bounds = Bounds { low: 10, high: 20 };
 
     fn wanted(start: Start, out_of_range: OutOfRange) -> Wanted {
-        Wanted { name: Arc::from("t"), start, out_of_range, partitions: None }
+        Wanted { name: Arc::from("t"), start, out_of_range, partitions: None, folded: None }
     }
 
     #[test]

@@ -26,6 +26,12 @@ impl Broker {
         format!("{} {how}", self.url)
     }
 
+    fn say_if_default(&self, settings: &Settings) {
+        if settings.broker().is_none() {
+            tracing::info!("no broker is configured: topics live in {}", self.url);
+        }
+    }
+
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -61,9 +67,7 @@ pub(crate) fn in_app(settings: &Settings, env: &Env) -> Result<(Broker, Arc<dyn 
         backend.durable().into_iter().for_each(|durable| env.add_durable(durable));
         let closing = Arc::clone(&backend);
         env.on_close(CLOSE_RANK, move || Box::pin(async move { closing.close().await }));
-        if settings.broker().is_none() {
-            tracing::info!("no broker is configured: topics live in {}", broker.url);
-        }
+        broker.say_if_default(settings);
         Ok(Arc::new(Kept(backend)))
     })?;
     Ok((broker, Arc::clone(&kept.0)))
@@ -79,6 +83,7 @@ pub(crate) fn on_demand(settings: &Settings) -> Result<(Broker, Arc<dyn Backend>
         return Ok((broker, found));
     }
     let backend = open(settings)?;
+    broker.say_if_default(settings);
     map.retain(|_, weak| weak.strong_count() > 0);
     map.insert(broker.clone(), Arc::downgrade(&backend));
     Ok((broker, backend))

@@ -2,7 +2,7 @@
 //! keeps positions. Everything else (lanes, acknowledgement, commits, pausing) is above and the same for all.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -10,11 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
+use futures::stream::BoxStream;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conf::TopicSettings;
 use crate::error::{Error, Result};
 use crate::flow::durable::Durable;
+use crate::flow::fold::{FoldHome, LogEnds, SourceFold};
 use crate::flow::{Guard, Position, Queue};
 use crate::message::{Headers, Record};
 
@@ -97,6 +99,9 @@ pub enum Start {
 
 /// What to do when the log no longer has (or does not yet have) a group's position. Applied once, and logged as an
 /// error with the number of records concerned.
+///
+/// Where a booblik log has lost records in its middle, to damage that its broker was told to live with, `Earliest` and
+/// `Latest` both go on with the first record behind them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OutOfRange {
@@ -123,6 +128,16 @@ pub enum SeekTo {
     Time(i64),
 }
 
+/// Tables that decide where a topic's partitions begin.
+#[derive(Clone)]
+pub(crate) struct Folded(pub Arc<dyn SourceFold>);
+
+impl std::fmt::Debug for Folded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Folded")
+    }
+}
+
 /// One topic of a subscription.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
@@ -132,6 +147,16 @@ pub(crate) struct Wanted {
     pub out_of_range: OutOfRange,
     /// Creates it with this many partitions when it is missing.
     pub partitions: Option<u32>,
+    /// Its records are folded into tables: these say where it begins, and it may miss none.
+    pub folded: Option<Folded>,
+}
+
+impl Wanted {
+    /// Where a partition begins whose records are folded into tables, at an assignment; `None` for any other.
+    pub(crate) fn folded_from(&self, partition: i32, position: Option<i64>, ends: LogEnds) -> Option<i64> {
+        let Folded(fold) = self.folded.as_ref()?;
+        Some(fold.from(partition, position, ends))
+    }
 }
 
 /// What an app reads from a broker.
@@ -272,6 +297,12 @@ pub(crate) trait Writer: Send + Sync + 'static {
     /// acknowledgements fail) and says how many records that were.
     fn flush(&self, limit: Duration) -> BoxFuture<'static, Result<()>>;
 
+    /// What keeps records that were taken from being written, whenever that changes; `None` when all is well again. Ends
+    /// with the writer. Not for backends whose reading connection says it.
+    fn troubles(&self) -> Option<BoxStream<'static, Option<String>>> {
+        None
+    }
+
     /// Makes sure that the topic exists or can be written soon: creates it when `partitions` is given and it is missing.
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>>;
 }
@@ -315,6 +346,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Where positions are that an app keeps itself: they belong to one broker, whatever its address. Waits for a broker
     /// that has to be asked.
     fn own_positions(&self) -> BoxFuture<'static, Result<Home>>;
+    /// Where rows are kept that are made of its topics, if that is not below the app's own directory.
+    fn tables_home(&self, _app: &Path) -> Result<Option<FoldHome>> {
+        Ok(None)
+    }
     /// What has to be durable before positions are stored.
     fn durable(&self) -> Option<Arc<dyn Durable>> {
         None

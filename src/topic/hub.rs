@@ -14,22 +14,31 @@ use super::back::{Back, Drained, HubRewind, Why};
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
+use super::tables;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{LaneFold, SourceFold};
 use crate::flow::tap::{Rewind, Watch, note_of, position_and_note};
 use crate::flow::{Env, Position, SourceStats};
 
-type Key = (Arc<str>, i32);
+pub(super) type Key = (Arc<str>, i32);
 
 /// Makes and runs the lane of a partition; the typed part of a topic, as the hub sees it.
 pub(crate) trait LaneMaker: Send + Sync {
     /// The future of a lane.
-    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()>;
+    fn lane(
+        &self,
+        assignment: &Assignment,
+        control: Arc<LaneControl>,
+        fold: Option<Box<dyn LaneFold>>,
+    ) -> BoxFuture<'static, ()>;
     /// The source's counters.
     fn stats(&self) -> &Arc<SourceStats>;
     /// Whether a partition that the group has no position for is an error.
     fn needs_position(&self) -> bool;
     /// Who watches the source.
     fn watches(&self) -> &[Arc<dyn Watch>];
+    /// The tables that it is folded into.
+    fn fold(&self) -> Option<&Arc<dyn SourceFold>>;
 }
 
 /// A seek that someone asked for.
@@ -126,8 +135,9 @@ pub(super) struct Lane {
 /// The running part of a hub.
 pub(super) struct Session {
     pub(super) env: Env,
+    backend: Arc<dyn Backend>,
     pub(super) driver: Arc<dyn Driver>,
-    makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
+    pub(super) makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
     pub(super) lanes: HashMap<Key, Lane>,
     /// Topics whose handlers take no more messages, and who tells of one.
     over: HashSet<Arc<str>>,
@@ -138,7 +148,7 @@ pub(super) struct Session {
     pub(super) rewinds: JoinSet<Drained>,
     /// Positions that the app keeps itself.
     own: Option<Arc<OwnPositions>>,
-    pending_seeks: HashMap<Arc<str>, SeekTo>,
+    pub(super) pending_seeks: HashMap<Arc<str>, SeekTo>,
     pub(super) revoke_timeout: Duration,
 }
 
@@ -156,12 +166,14 @@ impl Session {
                 (Membership::Everything(own.all().await), Some(own))
             }
         };
+        tables::open(&*hub.backend, topics.iter().filter_map(|(_, maker)| maker.fold()), env).await?;
         let revoke_timeout = env.parts().revoke_timeout;
         let wanted = topics.iter().map(|(wanted, _)| wanted.clone()).collect();
         let driver = hub.backend.subscribe(Subscription { topics: wanted, group, revoke_timeout }, sender)?;
         let makers = topics.into_iter().map(|(wanted, maker)| (wanted.name, maker)).collect();
         let session = Self {
             env: env.clone(),
+            backend: Arc::clone(&hub.backend),
             driver,
             makers,
             lanes: HashMap::new(),
@@ -191,7 +203,12 @@ impl Session {
                     draining = true;
                     self.lanes.values().for_each(|lane| lane.control.stop.cancel());
                 }
-                () = lane_over.notified(), if !draining => draining = self.end_topics(),
+                () = lane_over.notified(), if !draining => {
+                    if let Err(error) = self.start_over().await {
+                        self.env.fail(error);
+                    }
+                    draining = self.end_topics();
+                }
                 () = all_ended(self.lanes.values()), if draining => break,
                 event = events.recv() => match event {
                     Some(event) => if let Err(error) = self.on_event(event, draining).await {
@@ -285,17 +302,27 @@ impl Session {
             let message = "the group has no position, and `auto.offset.reset` is `error`";
             return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
         }
-        self.start_lane(&assignment);
+        self.begin_lane(&assignment).await?;
         tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
         Ok(())
     }
 
-    pub(super) fn start_lane(&mut self, assignment: &Assignment) {
+    /// Starts a lane, with the rows of its tables.
+    pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
+        let fold = match self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) {
+            Some(fold) => Some(tables::begin(&*self.backend, fold, assignment).await?),
+            None => None,
+        };
+        self.start_lane(assignment, fold);
+        Ok(())
+    }
+
+    pub(super) fn start_lane(&mut self, assignment: &Assignment, fold: Option<Box<dyn LaneFold>>) {
         let feed = &assignment.feed;
         let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };
         let stats = maker.stats().add_lane(feed.partition);
         let control = LaneControl::new(Arc::clone(&stats));
-        let lane = maker.lane(assignment, Arc::clone(&control));
+        let lane = maker.lane(assignment, Arc::clone(&control), fold);
         let (end, ended) = watch::channel(false);
         let source = Arc::clone(maker.stats());
         let (over, own) = (Arc::clone(&self.lane_over), Arc::clone(&control));
@@ -303,7 +330,7 @@ impl Session {
             lane.await;
             source.remove_lane(&stats);
             end.send_replace(true);
-            if own.is_over() {
+            if own.is_over() || own.starts_over() {
                 over.notify_one();
             }
         });
@@ -312,6 +339,20 @@ impl Session {
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
+    }
+
+    /// Begins partitions anew whose log is another one than the one that their tables know: nothing of what the group has
+    /// committed is about this one.
+    async fn start_over(&mut self) -> Result<()> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
+        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lanes.remove(&(Arc::clone(&topic), partition));
+            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
+            let mut assignment = self.driver.seek(topic, partition, low).await?;
+            assignment.committed = None;
+            self.begin_lane(&assignment).await?;
+        }
+        Ok(())
     }
 
     /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the
@@ -338,6 +379,11 @@ impl Session {
         let lanes: Vec<_> =
             partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
         tracing::info!(partitions = lanes.len(), lost, "revoked");
+        for ((topic, partition), _) in &lanes {
+            if let Some(fold) = self.makers.get(topic).and_then(|maker| maker.fold()) {
+                fold.leave(*partition);
+            }
+        }
         if lost {
             lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
             let _ = answer.send(Vec::new());
@@ -383,7 +429,7 @@ impl Session {
         }
     }
 
-    async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
+    pub(super) async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
         match &self.own {
             Some(own) => own.store(self.driver.stamp(positions).await?).await,
             None => self.driver.commit(positions).await,
@@ -393,76 +439,6 @@ impl Session {
     /// Who watches a topic.
     pub(super) fn watches(&self, topic: &Arc<str>) -> &[Arc<dyn Watch>] {
         self.makers.get(topic).map(|maker| maker.watches()).unwrap_or_default()
-    }
-
-    /// Checks all targets before anything moves.
-    async fn on_seek(&mut self, request: SeekRequest) {
-        let SeekRequest { topic, to, answer } = request;
-        match to {
-            Move::All(to) => {
-                let result = self.seek(topic, to).await;
-                let _ = answer.send(result);
-            }
-            Move::Back(back) => self.stop_for_rewind(topic, back, answer),
-        }
-    }
-
-    async fn seek(&mut self, topic: Arc<str>, to: SeekTo) -> Result<()> {
-        let keys: Vec<Key> = self.lanes.keys().filter(|(name, _)| *name == topic).cloned().collect();
-        if keys.is_empty() {
-            self.pending_seeks.insert(topic, to);
-            return Ok(());
-        }
-        let mut targets = Vec::new();
-        for (topic, partition) in keys {
-            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            targets.push((topic, partition, offset));
-        }
-        for (topic, partition, offset) in targets {
-            let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
-            let key = (Arc::clone(&topic), partition);
-            drain(vec![(key, lane)], self.revoke_timeout).await;
-            match self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await {
-                Ok(assignment) => self.start_lane(&assignment),
-                Err(error) => {
-                    // Its lane has ended and nothing would read it: better no run than one that sits idle.
-                    let place = format!("{topic}[{partition}]");
-                    self.env.fail(Error::new(Kind::Seek, format!("the seek failed half-way: {error}")).at(place));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Has a partition read from `offset` on, and commits that. What was committed before no longer counts: a replay
-    /// that ends where the group once was is to be committed again.
-    pub(super) async fn begin_at(
-        &mut self,
-        topic: Arc<str>,
-        partition: i32,
-        offset: i64,
-        why: Why,
-    ) -> Result<Assignment> {
-        let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
-        let watches = self.watches(&topic);
-        watches.iter().for_each(|watch| watch.moved(partition, why.outage()));
-        let note = note_of(watches, partition, offset);
-        let stored = self.store(vec![Position { topic, partition, next: offset, note }]).await;
-        match stored {
-            // The place it came from is still committed with the offset to go back to: nothing is lost meanwhile.
-            Err(error) if why != Why::Seek => {
-                tracing::warn!(
-                    "the place of a rewind could not be committed, the next commit tries: {}",
-                    error.report()
-                );
-            }
-            stored => {
-                stored?;
-                assignment.committed = Some(offset);
-            }
-        }
-        Ok(assignment)
     }
 }
 
@@ -485,7 +461,7 @@ fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
 }
 
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.
-async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
+pub(super) async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
     lanes.iter().for_each(|(_, lane)| lane.control.stop.cancel());
     let ended = all_ended(lanes.iter().map(|(_, lane)| lane));
     if tokio::time::timeout(limit, ended).await.is_err() {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::driver::{Assignment, Feed};
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{Admitted, LaneFold};
 use crate::flow::{Budget, Env, Gate, LaneStats, SourceStats, Stage, UnitCx};
 use crate::message::Record;
 use crate::source::Turn;
@@ -26,17 +27,25 @@ pub(crate) struct LaneControl {
     pub stats: Arc<LaneStats>,
     /// The handlers take no more messages.
     over: AtomicBool,
+    /// The partition is to be begun anew, from the beginning of its log.
+    starts_over: AtomicBool,
 }
 
 impl LaneControl {
     pub(crate) fn new(stats: Arc<LaneStats>) -> Arc<Self> {
         let (stop, kill) = (CancellationToken::new(), CancellationToken::new());
-        Arc::new(Self { stop, kill, stats, over: AtomicBool::new(false) })
+        let (over, starts_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { stop, kill, stats, over, starts_over })
     }
 
     /// Whether the lane ended because its handlers take no more messages.
     pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
+    }
+
+    /// Whether the lane ended because its log is another one than its tables know.
+    pub(crate) fn starts_over(&self) -> bool {
+        self.starts_over.load(Ordering::Acquire)
     }
 
     /// Makes the lane look at what is done, so that its position is fresh.
@@ -74,6 +83,8 @@ pub(crate) struct PartitionLane<In, St> {
     waiting: Option<Record>,
     in_hand: bool,
     turn: Turn,
+    /// The rows of the tables that the handlers write.
+    fold: Option<Box<dyn LaneFold>>,
 }
 
 impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
@@ -110,7 +121,18 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             waiting: None,
             in_hand: false,
             turn: Turn::new(),
+            fold: None,
         }
+    }
+
+    /// With rows that handlers write: positions are those that are stored with them.
+    pub(crate) fn with_fold(mut self, fold: Option<Box<dyn LaneFold>>) -> Self {
+        if let Some(fold) = &fold {
+            self.unit.set_tables(fold.tables());
+            self.control.stats.position.store(fold.committable(self.position), Ordering::Release);
+        }
+        self.fold = fold;
+        self
     }
 
     /// Runs until it is told to stop and has drained, is told to end at once, or fails.
@@ -129,7 +151,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         };
         if let Err(error) = result {
             // Said before the guards are dropped, so that the cause comes before what it causes.
-            if self.unit.fail_run(error, env) {
+            if self.unit.fail_run(error, env) || self.fold.is_some() {
                 self.settle(env).await;
             }
         }
@@ -151,7 +173,11 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             () = std::future::poll_fn(|cx| {
                 self.control.stats.register(cx);
                 self.publish();
-                self.unit.tracker().poll_settled(cx)
+                ready!(self.unit.tracker().poll_settled(cx));
+                let low = self.unit.tracker().scan();
+                // What cannot be stored any more comes again, as after a crash; the run has its error.
+                let stored = self.fold.as_mut().map_or(Poll::Ready(Ok(())), |fold| fold.poll_last(low, cx));
+                stored.map(drop)
             }) => {}
         }
     }
@@ -165,8 +191,28 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             self.control.stats.handled.fetch_add(handled, Ordering::Relaxed);
         }
         self.publish();
+        self.poll_fold(cx)?;
         ready!(polled)?;
-        self.unit.tracker().poll_done(cx)
+        ready!(self.unit.tracker().poll_done(cx))?;
+        let low = self.unit.tracker().scan();
+        match &mut self.fold {
+            Some(fold) => fold.poll_last(low, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Stores what can be stored.
+    fn poll_fold(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        let Some(fold) = &mut self.fold else { return Ok(()) };
+        let (before, _) = fold.progress();
+        fold.poll(self.unit.tracker().scan(), cx)?;
+        if fold.progress().0 == before {
+            return Ok(());
+        }
+        self.publish();
+        // There may be room for more.
+        cx.waker().wake_by_ref();
+        Ok(())
     }
 
     fn poll_records(&mut self, stopping: bool, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -176,7 +222,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             }
             if self.in_hand {
                 ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
-                self.end_unit(handled);
+                self.end_unit(handled)?;
             }
             if let Some(error) = self.unit.tracker().take_failure() {
                 return Poll::Ready(Err(error));
@@ -185,12 +231,17 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
                 return Poll::Ready(Ok(()));
             }
             if !self.has_room() {
+                self.fold.as_mut().map_or(Ok(()), |fold| fold.seal())?;
                 if self.unit.tracker().watch(cx, false) {
                     return Poll::Pending;
                 }
                 continue;
             }
             if self.gate.poll_open(cx).is_pending() {
+                self.fold.as_mut().map_or(Ok(()), |fold| fold.seal())?;
+                return self.wait_for_acks(cx);
+            }
+            if self.fold.as_ref().is_some_and(|fold| fold.is_full()) {
                 return self.wait_for_acks(cx);
             }
             if let Some(record) = self.waiting.take().or_else(|| self.batch.pop_front()) {
@@ -217,14 +268,18 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
 
     /// The message in hand is handled, unless the last pipe that could take it ended before it did.
     #[inline]
-    fn end_unit(&mut self, handled: &mut u64) {
+    fn end_unit(&mut self, handled: &mut u64) -> Result<()> {
         self.in_hand = false;
         if self.may_end && self.unit.take_refusal() && self.stage.has_ended() {
             self.ahead += self.kept_of_next().map_or(0, |kept| std::mem::take(&mut kept.bytes));
-            return;
+            return Ok(());
         }
         self.unit.tracker().end_unit();
         *handled += 1;
+        match &mut self.fold {
+            Some(fold) => fold.end_unit(self.unit.tracker().next()),
+            None => Ok(()),
+        }
     }
 
     /// Waits for records; false when there will be none.
@@ -264,6 +319,15 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         if record.offset < self.position_of_next() {
             return Poll::Ready(Ok(())); // delivered twice by the client
         }
+        match self.fold.as_mut().map(|fold| fold.admit(&record, &mut self.unit)).transpose()? {
+            None | Some(Admitted::Taken) => {}
+            Some(Admitted::Known) => return Poll::Ready(Ok(())),
+            Some(Admitted::StartOver) => {
+                self.control.starts_over.store(true, Ordering::Release);
+                self.control.kill.cancel();
+                return Poll::Pending;
+            }
+        }
         let bytes = record.size_bytes();
         if self.poll_bytes(bytes, cx).is_pending() {
             self.waiting = Some(record);
@@ -282,8 +346,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         let item = (self.decode)(record, &self.feed.topic, self.feed.partition)?;
         self.in_hand = true;
         ready!(self.stage.as_mut().start(item, &mut self.unit, cx))?;
-        self.end_unit(handled);
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.end_unit(handled))
     }
 
     fn poll_bytes(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<()> {
@@ -333,13 +396,19 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             self.released += 1;
         }
         self.budget.give_back(bytes);
-        let in_flight = self.unit.tracker().next() - low + u64::from(self.in_hand && !self.stage.is_held());
+        let next = self.unit.tracker().next();
         let stats = &self.control.stats;
-        stats.position.store(self.position, Ordering::Release);
+        // Of units that write rows, those are done that are stored.
+        let (position, done) = match &self.fold {
+            Some(fold) => (fold.committable(self.position), next - fold.progress().1),
+            None => (self.position, low),
+        };
+        let in_flight = next - done + u64::from(self.in_hand && !self.stage.is_held());
+        stats.position.store(position, Ordering::Release);
         // After the position: a note that tells of this progress finds it there.
-        self.stage.as_mut().progress(low);
+        self.stage.as_mut().progress(done);
         let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
-        stats.set_progress(low, in_flight, has_work);
+        stats.set_progress(done, in_flight, has_work);
     }
 
     fn kept_bytes(&mut self) -> usize {

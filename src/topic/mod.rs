@@ -9,6 +9,7 @@ mod declare;
 pub(crate) mod driver;
 mod hub;
 mod lane;
+mod lockfile;
 mod offsets;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod opaque;
@@ -16,7 +17,10 @@ mod open;
 mod record;
 mod room;
 mod sink;
+
+mod seeks;
 mod source;
+mod tables;
 
 #[cfg(feature = "booblik")]
 mod booblik;

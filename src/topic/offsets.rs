@@ -2,31 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{File, TryLockError};
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
+use crc32c::crc32c;
 use tokio::sync::Mutex;
 
 use super::driver::{Backend, Home, Kept, KeptHere};
+use super::lockfile::LockFile;
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
 
-const HEADER: &str = "slipstream positions 2";
-/// Some lines have a note.
-const HEADER_3: &str = "slipstream positions 3";
-/// Lines without a checksum.
-const HEADER_1: &str = "slipstream positions 1";
+const HEADER: &str = "slipstream positions 4";
+/// Without a checksum of the file; the first one also without checksums of records.
+const OLD_HEADERS: [&str; 3] = ["slipstream positions 1", "slipstream positions 2", "slipstream positions 3"];
+/// Begins the last line, before the checksum of the lines above it.
+const CHECKSUM: &str = "checksum\t";
 /// In the place of a checksum that is not known.
 const UNKNOWN: &str = "-";
-
-/// How long a run of this process that has just been dropped may take to let go of its positions.
-const LET_GO: Duration = Duration::from_secs(2);
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// The most that is read of a lock file, which holds the number of a process.
-const MAX_OWNER_BYTES: u64 = 32;
 
 /// The positions that a run keeps itself of one broker; all its connections to that broker share them, and nobody else
 /// has them meanwhile.
@@ -94,32 +89,27 @@ fn merged(old: Vec<Kept>, new: Vec<Kept>) -> Vec<Kept> {
     by_place.into_values().collect()
 }
 
-/// A file of lines `topic⇥partition⇥offset⇥checksum` under a header with the format's version; replaced as a whole, so
-/// that it is always one state or the next. The checksum is the CRC-32C of the record before the offset in 8
-/// hexadecimal digits, or `-`. A fifth field, where there is one, is the position's note.
+/// A file of lines `topic⇥partition⇥offset⇥checksum` between a header with the format's version and a line
+/// `checksum⇥checksum`; replaced as a whole, so that it is always one state or the next. The checksum of a line is the
+/// CRC-32C of the record before the offset, or `-`; the one in the last line is that of all bytes above it; both in 8
+/// hexadecimal digits. A fifth field, where there is one, is the position's note.
 struct OffsetFile {
     path: PathBuf,
     positions: Vec<Kept>,
     /// Held, not used: ends with the process, whatever ends it.
-    _lock: Option<File>,
+    _lock: Option<LockFile>,
 }
 
 impl OffsetFile {
     /// Reads it; a missing file has no positions.
+    ///
+    /// Errors: `Kind::Corrupt` for one that is not as it was written.
     fn open(path: &Path) -> Result<Self> {
-        let place = || place(path);
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(Error::from(error).at(place())),
+        let positions = match std::fs::read(path) {
+            Ok(bytes) => read(&bytes).map_err(|why| damaged(path, why))?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(Error::from(error).at(place(path))),
         };
-        let mut lines = text.lines();
-        if lines.next().is_some_and(|header| ![HEADER, HEADER_1, HEADER_3].contains(&header)) {
-            return Err(Error::new(Kind::Corrupt, "not in a format of this version").at(place()));
-        }
-        let positions = lines
-            .map(|line| parse(line).ok_or_else(|| Error::new(Kind::Corrupt, format!("damaged: {line:?}")).at(place())))
-            .collect::<Result<_>>()?;
         Ok(Self { path: path.to_owned(), positions, _lock: None })
     }
 
@@ -127,7 +117,7 @@ impl OffsetFile {
     ///
     /// Errors: `Kind::Locked` when another run of the app `app` has it.
     async fn claim(path: &Path, app: &str) -> Result<Self> {
-        let lock = lock(&path.with_extension("lock"), app).await?;
+        let lock = LockFile::take(&path.with_extension("lock"), |owner| in_use(app, owner)).await?;
         Ok(Self { _lock: Some(lock), ..Self::open(path)? })
     }
 
@@ -138,8 +128,7 @@ impl OffsetFile {
     /// Puts these in the place of older ones and makes that durable.
     async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
         self.positions = merged(std::mem::take(&mut self.positions), moved);
-        let has_notes = self.positions.iter().any(|kept| kept.note.is_some());
-        let mut text = format!("{}\n", if has_notes { HEADER_3 } else { HEADER });
+        let mut text = format!("{HEADER}\n");
         for Kept { topic, partition, next, crc, note } in &self.positions {
             let crc = crc.map_or_else(|| UNKNOWN.to_owned(), |crc| format!("{crc:08x}"));
             // Writing to a string does not fail.
@@ -148,6 +137,8 @@ impl OffsetFile {
                 None => writeln!(text, "{topic}\t{partition}\t{next}\t{crc}"),
             };
         }
+        let checksum = crc32c(text.as_bytes());
+        let _ = writeln!(text, "{CHECKSUM}{checksum:08x}");
         let path = self.path.clone();
         let written = tokio::task::spawn_blocking(move || replace(&path, text.as_bytes())).await;
         written.unwrap_or_else(|error| Err(Error::new(Kind::Io, "interrupted").because(error)))
@@ -158,11 +149,42 @@ fn place(path: &Path) -> String {
     format!("positions in {}", path.display())
 }
 
+/// The file was not left like that by any run.
+fn damaged(path: &Path, why: &str) -> Error {
+    let text = format!(
+        "{why}: it was cut or edited, and does not say where to go on. Bring back what it was, or remove it to begin anew, \
+         by the topics' `start`"
+    );
+    Error::new(Kind::Corrupt, text).at(place(path))
+}
+
+/// The positions in a file's bytes, or what is wrong with them.
+fn read(bytes: &[u8]) -> Result<Vec<Kept>, &'static str> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
+    let (header, lines) = text.split_once('\n').ok_or("its first line is missing")?;
+    let lines = match header {
+        HEADER => checked(text, lines)?,
+        old if OLD_HEADERS.contains(&old) => lines,
+        _ => return Err("its first line is none of this version's"),
+    };
+    let positions: Option<Vec<Kept>> = lines.lines().map(parse).collect();
+    positions.filter(|positions| !positions.is_empty()).ok_or("a line is missing or not of its form")
+}
+
+/// `lines` without the last one, which has to hold the checksum of all of `text` before it.
+fn checked<'a>(text: &str, lines: &'a str) -> Result<&'a str, &'static str> {
+    let at = lines.trim_end_matches('\n').rfind('\n').map_or(0, |at| at + 1);
+    let (lines, last) = lines.split_at(at);
+    let above = text.strip_suffix(last).unwrap_or_default();
+    let expected = format!("{CHECKSUM}{:08x}\n", crc32c(above.as_bytes()));
+    if last == expected { Ok(lines) } else { Err("its checksum is not the one of its lines") }
+}
+
 fn parse(line: &str) -> Option<Kept> {
     let mut fields = line.split('\t');
     let topic = Arc::from(fields.next()?);
     let partition = fields.next()?.parse().ok()?;
-    let next = fields.next()?.parse().ok()?;
+    let next = fields.next()?.parse().ok().filter(|next| *next >= 0)?;
     let crc = match fields.next() {
         None | Some(UNKNOWN) => None,
         Some(crc) => Some(u32::from_str_radix(crc, 16).ok()?),
@@ -185,40 +207,9 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(|error| Error::from(error).at(place(path)))
 }
 
-/// Takes the lock and writes down whose it is. A run of this process that was dropped a moment ago is waited for.
-async fn lock(path: &Path, app: &str) -> Result<File> {
-    let io = |error: std::io::Error| Error::from(error).at(path.display().to_string());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(io)?;
-    }
-    let options = File::options().read(true).write(true).create(true).truncate(false).clone();
-    let file = options.open(path).map_err(io)?;
-    let until = tokio::time::Instant::now() + LET_GO;
-    while let Err(error) = file.try_lock() {
-        if let TryLockError::Error(error) = error {
-            return Err(io(error));
-        }
-        let owner = owner(&file);
-        if owner != std::process::id().to_string() || tokio::time::Instant::now() >= until {
-            return Err(in_use(app, &owner).at(path.display().to_string()));
-        }
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-    file.set_len(0).map_err(io)?;
-    (&file).write_all(std::process::id().to_string().as_bytes()).map_err(io)?;
-    Ok(file)
-}
-
-fn owner(file: &File) -> String {
-    let mut text = String::new();
-    // What cannot be read is some other process.
-    let _ = std::io::Seek::rewind(&mut &*file).and_then(|()| file.take(MAX_OWNER_BYTES).read_to_string(&mut text));
-    text.trim().to_owned()
-}
-
 fn in_use(app: &str, owner: &str) -> Error {
     let text = format!(
-        "app {app} runs already, in process {owner}: its broker knows no groups, so that both would handle every \
+        "app {app} runs already, in {owner}: its broker knows no groups, so that both would handle every \
          message; give this one another `app.id` or another `state.dir`"
     );
     Error::new(Kind::Locked, text)
@@ -244,15 +235,45 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_of_the_first_version_is_read_and_replaced_by_one_of_the_second() -> Result<()> {
+    async fn a_file_of_an_older_version_is_read_and_replaced_by_one_of_this() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
         std::fs::write(&path, "slipstream positions 1\nwords\t0\t5\n")?;
         let mut file = OffsetFile::open(&path)?;
         assert_eq!(file.positions(), [at(0, 5, None)]);
         file.store(vec![at(1, 2, Some(10))]).await?;
+        let lines = "slipstream positions 4\nwords\t0\t5\t-\nwords\t1\t2\t0000000a\n";
         let text = std::fs::read_to_string(&path)?;
-        assert_eq!(text, "slipstream positions 2\nwords\t0\t5\t-\nwords\t1\t2\t0000000a\n");
+        assert_eq!(text, format!("{lines}checksum\t{:08x}\n", crc32c(lines.as_bytes())));
+        Ok(())
+    }
+
+    fn refusal(path: &Path) -> Option<(Kind, String)> {
+        OffsetFile::open(path).err().map(|error| (error.kind(), error.to_string()))
+    }
+
+    /// Nothing that could be taken for other positions, or for none.
+    #[tokio::test]
+    async fn a_file_that_was_cut_or_edited_is_an_error_that_names_it_and_the_way_out() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("positions");
+        let mut file = OffsetFile::open(&path)?;
+        file.store(vec![at(0, 1234, Some(1)), at(1, 7, None)]).await?;
+        let whole = std::fs::read(&path)?;
+        let cut = (0..whole.len()).map(|length| whole.get(..length).unwrap_or_default().to_vec());
+        let edited = (0..whole.len()).map(|at| {
+            let mut bytes = whole.clone();
+            bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1);
+            bytes
+        });
+        let longer = std::iter::once([&whole[..], b"words\t2\t5\t-\n"].concat());
+        for bytes in cut.chain(edited).chain(longer) {
+            std::fs::write(&path, &bytes)?;
+            let Some((Kind::Corrupt, text)) = refusal(&path) else {
+                panic!("taken for whole: {:?}", String::from_utf8_lossy(&bytes));
+            };
+            assert!(text.contains(&*path.to_string_lossy()) && text.contains("remove it"), "{text}");
+        }
         Ok(())
     }
 
@@ -270,14 +291,16 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_an_error_that_names_it() -> Result<()> {
+    fn a_damaged_file_of_an_older_version_is_an_error() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
-        for line in ["words\tx\t1", "words\t0\t1\txyz", "words\t0\t1\t-\tnote\t-"] {
-            std::fs::write(&path, format!("{HEADER}\n{line}\n"))?;
-            let error = OffsetFile::open(&path).map(|_| ()).map_err(|error| (error.kind(), error.to_string()));
-            assert!(matches!(error, Err((Kind::Corrupt, text)) if text.contains("positions")));
+        let lines = ["words\tx\t1\n", "words\t0\t1\txyz\n", "words\t0\t1\t-\tnote\t-\n", "words\t0\t-5\t-\n", ""];
+        for line in lines {
+            std::fs::write(&path, format!("slipstream positions 2\n{line}"))?;
+            assert!(matches!(refusal(&path), Some((Kind::Corrupt, _))), "{line:?}");
         }
+        std::fs::write(&path, b"slipstream positions 2\nw\xff\t0\t1\t-\n")?;
+        assert!(matches!(refusal(&path), Some((Kind::Corrupt, _))));
         Ok(())
     }
 
@@ -288,8 +311,7 @@ mod tests {
         let first = OffsetFile::claim(&path, "app").await?;
         let refused =
             OffsetFile::claim(&path, "app").await.map(drop).map_err(|error| (error.kind(), error.to_string()));
-        let pid = std::process::id().to_string();
-        assert!(matches!(refused, Err((Kind::Locked, text)) if text.contains(&pid)));
+        assert!(matches!(refused, Err((Kind::Locked, text)) if text.contains("this process")));
         drop(first);
         OffsetFile::claim(&path, "app").await.map(drop)
     }

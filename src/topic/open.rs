@@ -33,6 +33,8 @@ pub(crate) struct OpenTopic {
     said_dry: AtomicBool,
     /// Whether the topic is known to exist, so that it can be written.
     exists: AtomicBool,
+    /// Why it never can be.
+    unusable: OnceLock<Error>,
     waiting: WakerSet,
 }
 
@@ -71,9 +73,8 @@ impl OpenTopic {
     fn make(settings: TopicSettings, broker: Broker, backend: Arc<dyn Backend>, opener: String) -> Arc<Self> {
         let name = Arc::from(settings.name());
         let (seeks, said_dry, exists) = (Mutex::default(), AtomicBool::new(false), AtomicBool::new(false));
-        let waiting = WakerSet::default();
-        let writer = OnceLock::new();
-        Arc::new(Self { name, settings, backend, broker, opener, seeks, writer, said_dry, exists, waiting })
+        let (waiting, writer, unusable) = (WakerSet::default(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { name, settings, backend, broker, opener, seeks, writer, said_dry, exists, unusable, waiting })
     }
 
     pub(crate) fn writer(&self) -> Result<Arc<dyn Writer>> {
@@ -108,13 +109,28 @@ impl OpenTopic {
         self.waiting.is_waiting()
     }
 
-    /// Ready when the topic can be written.
-    pub(crate) fn poll_exists(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.exists.load(Ordering::Acquire) {
-            return Poll::Ready(());
+    /// It can never be written: what waits for that fails.
+    pub(crate) fn give_up(&self, error: &Error) {
+        // The first reason is as good as another.
+        let _ = self.unusable.set(error.copy());
+        self.waiting.wake_all();
+    }
+
+    /// Ready when the topic can be written, or never can be.
+    pub(crate) fn poll_exists(&self, cx: &Context<'_>) -> Poll<Result<()>> {
+        if let Some(known) = self.exists() {
+            return Poll::Ready(known);
         }
         self.waiting.register(cx);
-        if self.exists.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        self.exists().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    /// Whether it can be written, once that is known.
+    fn exists(&self) -> Option<Result<()>> {
+        if self.exists.load(Ordering::Acquire) {
+            return Some(Ok(()));
+        }
+        self.unusable.get().map(|error| Err(error.copy()))
     }
 
     /// Writes one record and waits for its acknowledgement.

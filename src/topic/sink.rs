@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+
 use super::declare::Topic;
 use super::driver::{Ack, Outgoing, Refused, Writer};
 use super::open::OpenTopic;
@@ -48,16 +51,18 @@ pub(crate) fn poll_write(
                 *waiting = Some((record, ack));
                 ready!(writer.poll_room(since, cx));
             }
-            Err(Refused::Failed(error, ack)) => {
-                // The caller is told by the result; the unit fails through its handler.
-                if let Ack::Unit(guard) = ack {
-                    guard.ok();
-                }
-                return Poll::Ready(Err(error));
-            }
+            Err(Refused::Failed(error, ack)) => return Poll::Ready(Err(refuse(error, ack))),
         }
     }
     Poll::Ready(Ok(()))
+}
+
+/// The caller is told by the result; the unit fails through its handler.
+fn refuse(error: Error, ack: Ack) -> Error {
+    if let Ack::Unit(guard) = ack {
+        guard.ok();
+    }
+    error
 }
 
 impl<V, K, T> Sink<T> for TopicSink<V, K>
@@ -79,8 +84,11 @@ where
             }
             this.waiting = Some((record, Ack::Unit(unit.guard())));
         }
-        if this.waiting.is_some() {
-            ready!(this.open.poll_exists(cx));
+        if this.waiting.is_some()
+            && let Err(error) = ready!(this.open.poll_exists(cx))
+        {
+            let ack = this.waiting.take().map(|(_, ack)| ack);
+            return Poll::Ready(Err(ack.map_or(error.copy(), |ack| refuse(error, ack)).into()));
         }
         poll_write(&*this.writer, &mut this.waiting, cx).map_err(Into::into)
     }
@@ -133,12 +141,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u32>, env: &Env) {
     let (flush, limit) = (Arc::clone(writer), env.parts().revoke_timeout);
     env.on_close(0, move || Box::pin(async move { flush.flush(limit).await }));
-    let (open, env) = (Arc::clone(open), env.clone());
+    let (open, writer, env) = (Arc::clone(open), Arc::clone(writer), env.clone());
     env.clone().tasks().spawn(async move {
         let who = format!("topic {}", open.name);
         let found = async {
             while let Err(error) = open.prepare(partitions).await {
                 if !error.is_retryable() {
+                    open.give_up(&error);
                     return env.fail(error);
                 }
                 tracing::debug!("{}", error.report());
@@ -160,5 +169,14 @@ fn prepare(open: &Arc<OpenTopic>, writer: &Arc<dyn Writer>, partitions: Option<u
             () = env.kill().cancelled() => {}
             () = needless => {}
         }
+        env.stop().run_until_cancelled(tell(writer.troubles(), &who, &env)).await;
     });
+}
+
+/// Says in `health()` what keeps a topic from being written.
+async fn tell(troubles: Option<BoxStream<'static, Option<String>>>, who: &str, env: &Env) {
+    let Some(mut troubles) = troubles else { return };
+    while let Some(trouble) = troubles.next().await {
+        env.set_notice(who, trouble.map(|trouble| format!("cannot be written: {trouble}")));
+    }
 }

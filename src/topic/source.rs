@@ -5,17 +5,18 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::declare::Topic;
-use super::driver::{Assignment, Start, Wanted};
+use super::driver::{Assignment, Folded, OutOfRange, Start, Wanted};
 use super::hub::{Hub, LaneMaker};
 use super::lane::{Decode, LaneControl, PartitionLane, decode_error};
 use super::open::OpenTopic;
 use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::{FoldPlan, HandlerTables, LaneFold, SourceFold};
 use crate::flow::tap::{Watch, tapped};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
-use crate::source::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
+use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, fan_out};
 
 impl<V, K> IntoSource<FromTopic> for Topic<V, K>
 where
@@ -57,6 +58,8 @@ where
     }
 }
 
+impl<V, K> LogSource for Topic<V, K> {}
+
 impl<V, K> SharedSource for Topic<V, K>
 where
     V: Clone + Send + 'static,
@@ -69,6 +72,10 @@ where
     }
 
     fn has_keys(&self) -> bool {
+        true
+    }
+
+    fn has_log(&self) -> bool {
         true
     }
 
@@ -94,12 +101,15 @@ where
         open.set_seeks(hub.seeks());
         let watches: Vec<_> = options.taps.iter().map(|tap| tap.watch()).collect();
         check_whole(&open, &watches, has_groups && !self.broadcast)?;
+        let fold = fold(&self, &open, &options.handlers, env)?;
+        check_fold(&open, &watches, fold.is_some())?;
         // The name that the program knows, whatever the broker calls it.
         let stats = env.add_source(&Arc::from(self.name()), self.gate().clone());
         for watch in &watches {
             watch.opened(&stats.held, Some(hub.rewind(&open.name)));
         }
         let maker = Maker {
+            fold: fold.clone(),
             decode: decode(&self),
             stages,
             options,
@@ -109,7 +119,8 @@ where
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };
-        hub.add(wanted(&self, &open), Arc::new(maker));
+        let wanted = Wanted { folded: fold.map(Folded), ..wanted(&self, &open) };
+        hub.add(wanted, Arc::new(maker));
         let env = env.clone();
         Ok(Box::pin(async move {
             // Kept open as long as it is read.
@@ -157,6 +168,16 @@ fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> 
     Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))
 }
 
+/// Rows are a fold over all messages, once: none may be handled too early and again.
+fn check_fold(open: &OpenTopic, watches: &[Arc<dyn Watch>], is_folded: bool) -> Result<()> {
+    let Some(watch) = watches.iter().find(|watch| is_folded && watch.handles_early()) else { return Ok(()) };
+    let message = format!(
+        "a handler of it writes a table, whose rows cannot be taken back, but {} lets messages through before what they          depend on is there: declare it with `.hold()`",
+        watch.place()
+    );
+    Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))
+}
+
 /// A group that is shared with other apps cannot be had on a broker that knows none.
 fn check_group(open: &OpenTopic) -> Result<()> {
     let settings = &open.settings;
@@ -183,6 +204,7 @@ fn wanted<V, K>(topic: &Topic<V, K>, open: &OpenTopic) -> Wanted {
         start: topic.start.or(configured).unwrap_or_default(),
         out_of_range: topic.out_of_range,
         partitions: topic.partitions.or(open.settings.partitions()),
+        folded: None,
     }
 }
 
@@ -205,8 +227,33 @@ fn decode<V: 'static, K: 'static>(topic: &Topic<V, K>) -> Decode<Message<V, K>> 
     })
 }
 
+/// What the handlers' tables have in common; `None` without any. A table reads all of its topic, once.
+fn fold<V, K>(
+    topic: &Topic<V, K>,
+    open: &OpenTopic,
+    handlers: &[HandlerTables],
+    env: &Env,
+) -> Result<Option<Arc<dyn SourceFold>>> {
+    let Some(table) = handlers.iter().find_map(|handler| handler.tables.first()) else { return Ok(None) };
+    let refuse = |what: &str| {
+        let message = format!("table {} reads all of its topic from the beginning: {what}", table.name);
+        Err(Error::new(Kind::Build, message).at(format!("topic {}", topic.name())))
+    };
+    let start = topic.start.map(|start| start == Start::Earliest);
+    let configured = open.settings.offset_reset().map(|reset| reset == OffsetReset::Earliest);
+    if !start.or(configured).unwrap_or(true) {
+        return refuse("leave out `start` and `auto.offset.reset`");
+    }
+    if topic.out_of_range != OutOfRange::Stop {
+        return refuse("leave out `out_of_range`; `Table::rebuild` builds rows anew where records are missing");
+    }
+    let plan = FoldPlan { source: Arc::clone(&open.name), handlers };
+    (table.fold)(&plan, env).map(Some)
+}
+
 /// Makes the lanes of one topic.
 struct Maker<In> {
+    fold: Option<Arc<dyn SourceFold>>,
     decode: Decode<In>,
     stages: Vec<StageFactory<In>>,
     options: SourceOptions<In>,
@@ -218,8 +265,21 @@ struct Maker<In> {
     env: Env,
 }
 
+impl<In: Clone + Send + 'static> Maker<In> {
+    /// All handlers, each with the tables that it writes.
+    fn stages(&self) -> Stages<In> {
+        let groups = self.fold.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, |fold| fold.groups());
+        Stages::with_tables(&self.stages, groups)
+    }
+}
+
 impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
-    fn lane(&self, assignment: &Assignment, control: Arc<LaneControl>) -> BoxFuture<'static, ()> {
+    fn lane(
+        &self,
+        assignment: &Assignment,
+        control: Arc<LaneControl>,
+        fold: Option<Box<dyn LaneFold>>,
+    ) -> BoxFuture<'static, ()> {
         let env = self.env.clone();
         let SourceOptions { concurrency, key, taps, .. } = self.options.clone();
         let partition = assignment.feed.partition;
@@ -230,9 +290,10 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
                 let fanout = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
                 tapped(&taps, partition, fanout, &env)
             } else {
-                tapped(&taps, partition, Stages::new(&self.stages), &env)
+                tapped(&taps, partition, self.stages(), &env)
             };
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
+            let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
         } else if concurrency > 1 {
             let hash_keys = key.is_none();
@@ -240,8 +301,8 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
             Box::pin(async move { lane.run(&env).await })
         } else {
-            let stage = Stages::new(&self.stages);
-            let lane = PartitionLane::new(assignment, decode, stage, false, budget, &self.stats, control, &env);
+            let lane = PartitionLane::new(assignment, decode, self.stages(), false, budget, &self.stats, control, &env);
+            let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
         }
     }
@@ -256,5 +317,9 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
 
     fn watches(&self) -> &[Arc<dyn Watch>] {
         &self.watches
+    }
+
+    fn fold(&self) -> Option<&Arc<dyn SourceFold>> {
+        self.fold.as_ref()
     }
 }

@@ -5,27 +5,15 @@ use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use slipstream::booblik::wire::crc32c;
 use slipstream::prelude::*;
 use slipstream::testing::until;
 
+use crate::payments::{Payment, payment};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
 const BUFFER_BYTES: usize = 64 * 1024;
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Payment {
-    id: u64,
-    user: String,
-    amount: u64,
-    note: String,
-}
-
-fn payment(id: u64) -> Payment {
-    Payment { id, user: format!("u-{}", (id * 7919) % 10_000), amount: id % 1000, note: "x".repeat(40) }
-}
 
 pub fn pass() -> Row {
     let count = scaled(1_000_000);

@@ -13,22 +13,14 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
-use serde::{Deserialize, Serialize};
 use slipstream::prelude::*;
 use slipstream::testing::{block_on, until};
 
+use crate::payments::{Payment, payment};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
-const PARTITIONS: i32 = 4;
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Payment {
-    id: u64,
-    user: String,
-    amount: u64,
-    note: String,
-}
+pub const PARTITIONS: i32 = 4;
 
 pub fn bootstrap() -> String {
     std::env::var("KAFKA_BOOTSTRAP").expect("KAFKA_BOOTSTRAP names the broker; `make bench` starts one")
@@ -39,7 +31,7 @@ pub fn unique(name: &str) -> String {
     format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn client() -> ClientConfig {
+pub fn client() -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap());
     config
@@ -56,6 +48,11 @@ pub fn create(topic: &str) {
 /// Fills a topic with `count` records that `make` gives.
 pub fn fill(topic: &str, count: u64, make: impl Fn(u64) -> (String, Vec<u8>)) {
     create(topic);
+    append(topic, count, make);
+}
+
+/// Adds records to a topic as [`fill`] does.
+pub fn append(topic: &str, count: u64, make: impl Fn(u64) -> (String, Vec<u8>)) {
     let producer: ThreadedProducer<rdkafka::producer::DefaultProducerContext> =
         client().set("linger.ms", "50").set("queue.buffering.max.messages", "1000000").create().unwrap();
     for id in 0..count {
@@ -70,16 +67,14 @@ pub fn fill(topic: &str, count: u64, make: impl Fn(u64) -> (String, Vec<u8>)) {
     producer.flush(Duration::from_mins(2)).unwrap();
 }
 
-fn payment(id: u64) -> (String, Vec<u8>) {
-    let user = format!("u-{}", (id * 7919) % 10_000);
-    let value = Payment { id, user: user.clone(), amount: id % 1000, note: "x".repeat(40) };
-    (user, serde_json::to_vec(&value).unwrap())
-}
-
 pub fn pass() -> Row {
     let count = scaled(1_000_000);
     let input = unique("bench-in");
-    fill(&input, count, payment);
+    fill(&input, count, |id| {
+        let payment = payment(id);
+        let bytes = serde_json::to_vec(&payment).unwrap();
+        (payment.user, bytes)
+    });
     compare("kafka-pass", 0.9, count, || ours(&input, count), || floor(&input, count))
 }
 
@@ -119,7 +114,7 @@ fn ours(input: &str, count: u64) -> Duration {
 }
 
 /// The sum of what a group has committed.
-fn committed(group: &str, topic: &str) -> i64 {
+pub fn committed(group: &str, topic: &str) -> i64 {
     let consumer: BaseConsumer = client().set("group.id", group).create().unwrap();
     let mut asked = TopicPartitionList::new();
     for partition in 0..PARTITIONS {

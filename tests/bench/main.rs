@@ -6,18 +6,24 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, reason = "a benchmark")]
 #![expect(clippy::indexing_slicing, reason = "indices below the length of what they index")]
 
+mod booblik;
 mod cache;
+mod counting;
 mod embedded;
 mod hello;
 mod kafka;
+mod payments;
+mod produce;
 mod proxy;
 mod report;
 mod scale;
 mod stalled;
+mod tables;
 
 use report::Row;
 
 type Bench = (&'static str, fn() -> Row);
+type Floor = (&'static str, fn() -> f64);
 
 const BENCHES: &[Bench] = &[
     ("hello", hello::hello),
@@ -29,11 +35,23 @@ const BENCHES: &[Bench] = &[
     ("cache-get-2", || cache::get(2)),
     ("scale-2", scale::scale),
     ("kafka-pass", kafka::pass),
+    ("kafka-count", tables::count),
     ("embedded-pass", embedded::pass),
+    ("booblik-produce", produce::produce),
+    ("booblik-fetch", booblik::fetch),
+    ("booblik-recovery", || booblik::recovery("booblik-recovery", booblik::SEVERAL)),
+    ("booblik-recovery-1", || booblik::recovery("booblik-recovery-1", booblik::ONE)),
+    ("booblik-idle", booblik::idle),
     ("stalled-sink", stalled::stalled),
 ];
 
+/// Floors that can be had alone, by name only: nothing of ours runs, and nothing is written.
+const FLOORS: &[Floor] = &[("count-floor", counting::floor_alone), ("count-cold-floor", counting::cold_floor_alone)];
+
 fn main() {
+    if let Some(load) = produce::load_wanted() {
+        return produce::generate(&load);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut rows = Vec::new();
     for (name, bench) in BENCHES {
@@ -41,6 +59,11 @@ fn main() {
             let row = bench();
             println!("{row}");
             rows.push(row);
+        }
+    }
+    for (name, floor) in FLOORS {
+        if wanted.iter().any(|wanted| wanted == name) {
+            println!("{name:<16} floor {:>14.1} /s", floor());
         }
     }
     println!("\n{}", report::table(&rows));

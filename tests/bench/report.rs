@@ -43,6 +43,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
+/// The median rate of as many passes as there are pairs, after one that is not measured.
+pub fn alone(count: u64, mut floor: impl FnMut() -> Duration) -> f64 {
+    floor();
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let rates = (0..pairs()).map(|_| count as f64 / floor().as_secs_f64()).collect();
+    median(rates)
+}
+
 /// Runs interleaved pairs of `count` units of work; the order within a pair alternates.
 pub fn compare(
     name: &str,
@@ -90,6 +98,9 @@ fn machine() -> String {
     format!("{cores} cores of {}", model.unwrap_or("an unknown processor"))
 }
 
+/// Where `scripts/peers.sh` writes: what begins here is not ours to write.
+const PEERS: &str = "\n## Beside other engines\n";
+
 /// Puts the rows in the place of older ones of the same name.
 pub fn write(rows: &[Row]) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -104,6 +115,8 @@ pub fn write(rows: &[Row]) {
     std::fs::write(&json, serde_json::to_string_pretty(&all).unwrap() + "\n").unwrap();
     let (date, commit) = (command("date", &["-u", "+%Y-%m-%d"]), command("git", &["rev-parse", "--short", "HEAD"]));
     let head = include_str!("head.md");
-    let text = format!("{head}\nMeasured on {date} at commit {commit}, on {}.\n\n{}", machine(), table(&all));
+    let old = std::fs::read_to_string(&page).unwrap_or_default();
+    let peers = old.find(PEERS).map_or("", |at| &old[at..]);
+    let text = format!("{head}\nMeasured on {date} at commit {commit}, on {}.\n\n{}{peers}", machine(), table(&all));
     std::fs::write(page, text).unwrap();
 }

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 
 use bytes::BytesMut;
 use proptest::prelude::*;
-use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, Partition, TopicOptions};
+use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, Partition, ServerOptions, TopicOptions};
 use slipstream::booblik::log::OnDamage;
-use slipstream::booblik::wire;
+use slipstream::booblik::wire::{self, Damage, Ending, ErrorCode};
 use slipstream::{Error, Kind};
 use tempfile::TempDir;
 
-use super::support::small_segments;
+use super::peer::{Ask, Peer};
+use super::support::{small_segments, until};
 
 /// A directory with one partition, `t-0`, written by hand.
 struct Made(TempDir);
@@ -131,22 +132,61 @@ async fn a_torn_record_that_is_larger_than_a_read_is_cut_and_a_whole_one_kept() 
     assert_eq!(values(&made.open().await.unwrap()), [&b"one"[..], &large, b"two"]);
     let made = Made::new().segment(0, &whole[..2_000_000]);
     assert_eq!(values(&made.open().await.unwrap()), [b"one"]);
-    let mut damaged = whole.clone();
+    let mut damaged = stored(&[b"one", &large]);
     damaged[2_500_000] ^= 1;
     let made = Made::new().segment(0, &damaged);
     assert_eq!(values(&made.open().await.unwrap()), [b"one"]);
 }
 
+fn serve() -> BrokerOptions {
+    let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    BrokerOptions::default().topic("t", serve)
+}
+
 #[tokio::test]
-async fn a_flipped_bit_ends_the_log_before_its_record() {
+async fn a_flipped_bit_before_good_records_keeps_the_broker_from_opening_and_removes_nothing() {
     let whole = stored(&THREE);
     let second = stored(&THREE[..1]).len();
     for at in second..second + 11 {
         let mut damaged = whole.clone();
-        damaged[at] ^= 0x40;
+        damaged[at] ^= 0x80;
         let made = Made::new().segment(0, &damaged);
-        assert_eq!(values(&made.open().await.unwrap()), THREE[..1], "bit in byte {at}");
+        let error = made.open().await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        let told =
+            format!("segment 0 is damaged at byte {second}, record 1, and good records follow at byte {}", second + 11);
+        assert!(error.to_string().contains(&told), "{error}");
+        assert_eq!(made.bytes(0), damaged, "nothing was changed");
+        let problem = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap()[0].problem.clone().unwrap();
+        assert!(problem.ends_with(&format!("good ones follow at byte {}", second + 11)), "{problem}");
+
+        assert_eq!(values(&made.open_with(serve()).await.unwrap()), THREE[..1], "bit in byte {at}");
+        let kept = made.0.path().join(format!("t-0/{:020}.cut-at-{second}", 0));
+        assert_eq!(std::fs::read(kept).unwrap(), damaged[second..]);
+        assert_eq!(values(&made.open().await.unwrap()), THREE[..1]);
     }
+}
+
+#[tokio::test]
+async fn zeros_before_good_records_are_no_padding_however_many_they_are() {
+    for zeros in [1, 8, 70_000, 20_000_000] {
+        let bytes = [stored(&THREE), vec![0; zeros], stored(&THREE)].concat();
+        let made = Made::new().segment(0, &bytes);
+        let error = made.open().await.unwrap_err();
+        assert!(error.to_string().contains(&format!("follow at byte {}", stored(&THREE).len() + zeros)), "{error}");
+        let check = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap();
+        assert!(check[0].problem.is_some(), "{zeros}");
+    }
+}
+
+#[tokio::test]
+async fn a_last_record_that_is_damaged_is_kept_beside_the_log_that_ends_before_it() {
+    let mut damaged = stored(&THREE);
+    *damaged.last_mut().unwrap() ^= 1;
+    let made = Made::new().segment(0, &damaged);
+    assert_eq!(values(&made.open().await.unwrap()), THREE[..2]);
+    let cut = stored(&THREE[..2]).len();
+    assert_eq!(std::fs::read(made.0.path().join(format!("t-0/{:020}.cut-at-{cut}", 0))).unwrap(), damaged[cut..]);
 }
 
 #[tokio::test]
@@ -155,7 +195,7 @@ async fn what_was_cut_off_does_not_come_back_when_records_of_the_same_size_follo
     let mut damaged = whole;
     damaged[11 + 8] ^= 1;
     let made = Made::new().segment(0, &damaged);
-    made.append(BrokerOptions::default(), &[b"new"]).await;
+    made.append(serve(), &[b"new"]).await;
     assert_eq!(values(&made.open().await.unwrap()), [b"aaa", b"new"]);
 }
 
@@ -172,7 +212,10 @@ async fn records_that_are_missing_in_the_middle_keep_the_broker_from_opening() {
     let checks = slipstream::booblik::log::check(&made.0.path().join("t-0")).unwrap();
     assert_eq!((checks[0].end_offset, checks[1].problem.as_deref()), (2, None));
     let problem = checks[0].problem.as_deref().unwrap();
-    assert_eq!(problem, "the checksum of record 2 does not match; records 2 to 2 are missing");
+    assert_eq!(
+        problem,
+        "the checksum of record 2 does not match, and no good one follows in the file; records 2 to 2 are missing"
+    );
 
     let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
     let partition = made.open_with(BrokerOptions::default().topic("t", serve)).await.unwrap();
@@ -215,13 +258,87 @@ async fn a_full_segment_is_settled_and_says_so() {
     assert_eq!(names.len(), 3);
 }
 
+async fn topics(made: &Made) -> Result<Vec<(String, usize)>, Error> {
+    let broker = Broker::open(made.0.path(), BrokerOptions::default()).await?;
+    let topics = broker.topics().into_iter().collect();
+    broker.close().await?;
+    Ok(topics)
+}
+
+fn partition(made: &Made, name: &str) {
+    let directory = made.0.path().join(name);
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join(format!("{:020}.log", 0)), stored(&THREE)).unwrap();
+}
+
 #[tokio::test]
-async fn a_topic_whose_directories_are_there_has_as_many_partitions() {
+async fn directories_with_segments_are_a_topic_and_others_are_none_whatever_they_are_named() {
     let made = Made::new().segment(0, &stored(&THREE));
-    std::fs::create_dir(made.0.path().join("t-2")).unwrap();
-    std::fs::create_dir(made.0.path().join("no topic-0")).unwrap();
+    partition(&made, "t-1");
+    for other in ["t-2147483647", "t-7", "backup-2026", "backup-20261130", "no topic-0", "empty-0"] {
+        std::fs::create_dir(made.0.path().join(other)).unwrap();
+    }
+    // Without a first partition it is a copy of something.
+    partition(&made, "copy-2026");
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::write(elsewhere.path().join(format!("{:020}.log", 0)), stored(&THREE)).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), made.0.path().join("linked-0")).unwrap();
+    let before = std::fs::read_dir(made.0.path()).unwrap().count();
+    assert_eq!(topics(&made).await.unwrap(), [("linked".to_owned(), 1), ("t".to_owned(), 2)]);
+    let own_files = ["booblik.lock", "booblik.id", "booblik.topics"].len();
+    assert_eq!(std::fs::read_dir(made.0.path()).unwrap().count(), before + own_files, "nothing else was created");
+}
+
+#[tokio::test]
+async fn a_partition_that_was_there_does_not_come_back_empty_unless_that_is_asked_for() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    partition(&made, "t-1");
+    partition(&made, "t-2");
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+    for lost in [made.path(0), made.0.path().join("t-1")] {
+        let aside = made.0.path().join("aside");
+        std::fs::rename(&lost, &aside).unwrap();
+        let error = topics(&made).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.to_string().contains("the partition is lost"), "{error}");
+        assert!(!lost.exists());
+        std::fs::rename(&aside, &lost).unwrap();
+    }
+    std::fs::remove_dir_all(made.0.path().join("t-2")).unwrap();
+    assert_eq!(topics(&made).await.unwrap_err().kind(), Kind::Corrupt, "the last one is written down as well");
+    assert_eq!(values(&made.open_with(serve()).await.unwrap()), THREE);
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+}
+
+#[tokio::test]
+async fn a_topic_whose_directories_were_all_removed_is_gone() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    partition(&made, "other-0");
+    assert_eq!(topics(&made).await.unwrap().len(), 2);
+    std::fs::remove_dir_all(made.0.path().join("t-0")).unwrap();
+    assert_eq!(topics(&made).await.unwrap(), [("other".to_owned(), 1)]);
+    assert!(!made.0.path().join("t-0").exists());
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_topic_that_was_being_created_is_completed() {
+    let made = Made::new();
+    std::fs::write(made.0.path().join("booblik.topics"), "t 3\n").unwrap();
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 3)]);
+    assert_eq!(std::fs::read_to_string(made.0.path().join("booblik.topics")).unwrap(), "t 3 complete\n");
+}
+
+#[tokio::test]
+async fn a_topic_that_cannot_be_created_leaves_nothing_behind() {
+    let made = Made::new().segment(0, &stored(&THREE));
+    // A partition cannot have its directory where a file is.
+    std::fs::write(made.0.path().join("new-5"), "").unwrap();
     let broker = Broker::open(made.0.path(), BrokerOptions::default()).await.unwrap();
-    assert_eq!(broker.topics().into_iter().collect::<Vec<_>>(), [("t".to_owned(), 3)]);
+    broker.ensure_topic("new", 7).await.unwrap_err();
+    broker.close().await.unwrap();
+    let left: Vec<_> = std::fs::read_dir(made.0.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| name == "new-5" || !name.to_string_lossy().starts_with("new-")), "{left:?}");
+    assert_eq!(topics(&made).await.unwrap(), [("t".to_owned(), 1)]);
 }
 
 proptest! {
@@ -263,4 +380,53 @@ async fn a_record_that_is_damaged_while_it_is_served_is_noticed_by_its_reader() 
     OpenOptions::new().write(true).open(made.path(0)).unwrap().write_all_at(b"X", 11 + 8).unwrap();
     let checks: Vec<bool> = partition.read(0, 1000).unwrap().records().map(|record| record.check().is_ok()).collect();
     assert_eq!(checks, [true, false, true]);
+}
+
+#[tokio::test]
+async fn a_fetch_where_records_are_missing_is_told_where_they_begin_again() {
+    let mut first = stored(&THREE);
+    *first.last_mut().unwrap() ^= 1;
+    let made = Made::new().segment(0, &first).segment(3, &stored(&[b"four"]));
+    let serve = TopicOptions { on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    let broker = Broker::open(made.0.path(), BrokerOptions::default().topic("t", serve)).await.unwrap();
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
+    let mut peer = Peer::connect(server.local_addr()).await;
+
+    let fetched = peer.fetch("t", 0, Ask::at(2).wait(60_000)).await.unwrap();
+    assert_eq!((fetched.records.len(), fetched.high_watermark), (0, 4));
+    assert_eq!(fetched.ending, Ending::Damaged(Damage::Gap { next: 3 }));
+    assert_eq!(peer.values("t", 0, 3).await, [b"four"]);
+    assert_eq!(
+        peer.fetch("t", 0, Ask { max_bytes: 5, ..Ask::at(2) }).await.unwrap().ending,
+        Ending::Cut { record_bytes: 0 }
+    );
+    assert_eq!(peer.fetch("t", 0, Ask::at(5)).await, Err(ErrorCode::OffsetOutOfRange));
+}
+
+#[tokio::test]
+async fn a_segment_that_cannot_be_removed_stays_with_all_that_follow_and_is_tried_again() {
+    let topic = TopicOptions { segment_bytes: 1024, retention_bytes: Some(1), ..TopicOptions::default() };
+    let options = BrokerOptions {
+        default: topic,
+        retention_check: std::time::Duration::from_millis(20),
+        ..BrokerOptions::default()
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let broker = Broker::open(directory.path(), options).await.unwrap();
+    broker.ensure_topic("t", 2).await.unwrap();
+    let [first, second] = [0, 1].map(|number| broker.partition("t", number).unwrap());
+    // A directory cannot be removed as a file is.
+    let (path, aside) = (directory.path().join(format!("t-0/{:020}.log", 0)), directory.path().join("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    for partition in [&first, &second] {
+        partition.append(vec![[1; 200]; 20], Acks::Forced).await.unwrap();
+    }
+    until(|| second.log_start() > 0).await;
+    second.append(vec![[1; 200]; 20], Acks::Forced).await.unwrap();
+    until(|| second.log_start() > 20).await;
+    assert_eq!(first.log_start(), 0);
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    until(|| first.log_start() > 0).await;
 }

@@ -1,7 +1,5 @@
 //! A disk that is full. Needs the right to mount a file system; without it the test says that it did not run.
 
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use slipstream::booblik::broker::{Acks, AppendError, Broker, BrokerOptions, ServerOptions};
@@ -9,42 +7,8 @@ use slipstream::booblik::wire::{Acks as WireAcks, ErrorCode};
 use slipstream::{Error, Kind};
 
 use super::peer::{Ask, Peer};
+use super::small::Small;
 use super::support::until;
-
-/// A file system of 2 MiB.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount() -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(directory.path());
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        if !mounted {
-            println!("NOT RUN: a file system cannot be mounted here");
-        }
-        mounted.then_some(Self(directory))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Takes all the room but about 256 KiB.
-    fn fill(&self) {
-        std::fs::write(self.path().join("other"), vec![1; (2 << 20) - (256 << 10)]).unwrap();
-    }
-
-    fn make_room(&self) {
-        std::fs::remove_file(self.path().join("other")).unwrap();
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
 
 fn options() -> BrokerOptions {
     BrokerOptions { resume_every: Duration::from_millis(20), ..BrokerOptions::default() }

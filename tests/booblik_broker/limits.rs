@@ -1,9 +1,12 @@
 //! Limits, and that one process owns a directory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use slipstream::Kind;
 use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, ServerOptions};
+
+use tokio::sync::Barrier;
 
 use super::kill::Process;
 use super::peer::{Ask, Peer};
@@ -119,4 +122,75 @@ async fn a_second_process_is_told_who_owns_the_directory() {
     assert!(text.contains("booblik://"), "{text}");
     process.kill();
     Broker::open(directory.path(), BrokerOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_requests_that_do_not_fit_together_are_served_one_after_the_other() {
+    let options = ServerOptions { max_partial_bytes: 16 << 20, ..ServerOptions::default() };
+    let serving = serving_with(BrokerOptions::default(), options).await;
+    let address = serving.server.local_addr();
+    let first_parts = Arc::new(Barrier::new(3));
+    let clients: Vec<_> = (0..5)
+        .map(|number| {
+            let first_parts = Arc::clone(&first_parts);
+            tokio::spawn(async move {
+                let mut peer = Peer::connect(address).await;
+                let frame = peer.produce_frame("t", 0, Acks::Written, &[&vec![7; 8_000_000]]);
+                let (first, rest) = frame.split_at(5_500_000);
+                // What the broker does not take at once waits in the sockets: the clients of both groups overlap.
+                if number < 2 {
+                    peer.send(first).await;
+                    first_parts.wait().await;
+                    peer.send(rest).await;
+                } else {
+                    peer.send(&frame).await;
+                }
+                assert!(peer.answer().await.1.is_ok());
+            })
+        })
+        .collect();
+    first_parts.wait().await;
+    serving.peer().await.produce("t", 1, Acks::Written, &[&vec![7; 200_000]]).await.unwrap();
+    for client in clients {
+        client.await.unwrap();
+    }
+    assert_eq!(serving.server.metrics().dropped, 0);
+}
+
+#[tokio::test]
+async fn a_request_that_trickles_in_has_a_limit_as_a_whole() {
+    let options = ServerOptions { request: Duration::from_millis(300), ..ServerOptions::default() };
+    let serving = serving_with(BrokerOptions::default(), options).await;
+    let mut peer = serving.peer().await;
+    peer.send(&8_000_000_i32.to_be_bytes()).await;
+    let trickle = async {
+        while tokio::io::AsyncWriteExt::write_all(&mut peer.stream, &[0]).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), trickle).await.expect("the connection ends");
+    until(|| serving.server.metrics().dropped == 1).await;
+}
+
+#[tokio::test]
+async fn what_is_sent_behind_a_held_fetch_costs_no_more_than_a_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let process = Process::start(directory.path());
+    let mut first = Peer::connect(process.address()).await;
+    first.fence().await;
+    let before = process.memory_kib();
+    let mut peers = Vec::new();
+    for _ in 0..200 {
+        let mut peer = Peer::connect(process.address()).await;
+        peer.ask("t", 0, Ask::at(0).wait(60_000)).await;
+        let behind = peer.produce_frame("t", 0, Acks::Written, &[&vec![7; 400_000]]);
+        // As much as the broker and the sockets take.
+        let send = tokio::io::AsyncWriteExt::write_all(&mut peer.stream, &behind);
+        let _ = tokio::time::timeout(Duration::from_millis(5), send).await;
+        peers.push(peer);
+    }
+    first.fence().await;
+    let grown = process.memory_kib().saturating_sub(before);
+    println!("200 held fetches with more behind them: {grown} KiB more resident memory");
+    assert!(grown <= 200 * 140, "{grown} KiB");
 }

@@ -23,4 +23,5 @@ mod kill;
 mod limits;
 mod peer;
 mod requests;
+mod small;
 mod support;

@@ -1,7 +1,10 @@
 //! Every rule for requests, and that a refusal leaves the connection usable.
 
+use std::time::Duration;
+
 use bytes::{BufMut as _, BytesMut};
 use slipstream::booblik::wire::{Acks, ErrorCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::peer::{Ask, Peer, put_place};
 use super::support::{Serving, serving, serving_with, small_segments};
@@ -266,4 +269,32 @@ async fn a_group_with_forced_requests_waits_for_the_disk_once() {
     assert_eq!(metrics.barriers, metrics.groups);
     assert!(metrics.groups < 200, "requests of one connection share groups: {}", metrics.groups);
     assert_eq!(metrics.synced, 200);
+}
+
+#[tokio::test]
+async fn a_stop_takes_no_answer_from_a_client_that_goes_on_sending_and_reads_slowly() {
+    let options = ServerOptions { drain: Duration::from_mins(1), ..ServerOptions::default() };
+    let serving = serving_with(BrokerOptions::default(), options).await;
+    let mut peer = serving.peer().await;
+    let frame = peer.produce_frame("t", 0, Acks::Written, &[b"x"]);
+    let (mut incoming, mut outgoing) = peer.stream.into_split();
+    let sending = tokio::spawn(async move {
+        let many = frame.repeat(100);
+        while outgoing.write_all(&many).await.is_ok() {}
+    });
+    let partition = serving.broker.partition("t", 0).unwrap();
+    // More than its answers' way has room for.
+    partition.watch().wait_for(|end| *end > 50_000).await.unwrap();
+    let stopping = tokio::spawn(serving.server.shutdown());
+    let (mut answers, mut bytes) = (0, vec![0; 64 << 10]);
+    loop {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match tokio::time::timeout(Duration::from_secs(30), incoming.read(&mut bytes)).await.unwrap() {
+            Ok(0) => break,
+            read => answers += read.expect("an end, and no reset"),
+        }
+    }
+    sending.abort();
+    stopping.await.unwrap();
+    assert_eq!(answers as i64, partition.high_watermark() * 26);
 }

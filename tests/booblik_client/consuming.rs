@@ -259,3 +259,60 @@ async fn a_poll_asks_for_what_was_set() {
         assert!(matches!(builder.open().await, Err(ClientError::Setting(_))));
     }
 }
+
+/// What a consumer gets from ten records of which 3 to 6 are lost, until it has caught up or failed.
+async fn read_around_a_hole(policy: OutOfRange, says_so: bool) -> (Vec<i64>, Option<ClientError>, Consumer) {
+    let broker = words(&["a"; 10]).await;
+    broker.state.lose("words", 0, 3..7, says_so);
+    let builder = broker.client().consumer("words", 0).out_of_range(policy).max_wait(Duration::ZERO);
+    let (mut consumer, mut offsets) = (builder.open().await.unwrap(), Vec::new());
+    loop {
+        match soon(consumer.poll()).await {
+            Ok(records) if records.is_empty() => return (offsets, None, consumer),
+            Ok(records) => offsets.extend(records.base_offset()..records.next_offset()),
+            Err(error) => return (offsets, Some(error), consumer),
+        }
+        assert!(offsets.len() <= 10, "the same records again and again: {offsets:?}");
+    }
+}
+
+/// Neither the same records again, nor a jump over those that are still there; also with a broker that does not say
+/// where a hole ends.
+#[tokio::test]
+async fn a_hole_in_the_log_is_passed_by_the_policy_and_nothing_else_is_left_out() {
+    for says_so in [true, false] {
+        for policy in [OutOfRange::Earliest, OutOfRange::Latest] {
+            let (offsets, error, consumer) = read_around_a_hole(policy, says_so).await;
+            assert!(error.is_none(), "{error:?}");
+            assert_eq!((offsets, consumer.lag()), (vec![0, 1, 2, 7, 8, 9], 0), "{policy:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hole_in_the_log_stops_a_consumer_with_the_truth_and_can_be_left_out() {
+    let (offsets, error, mut consumer) = read_around_a_hole(OutOfRange::Stop, true).await;
+    let error = error.unwrap();
+    assert!(matches!(error, ClientError::Gap { offset: 3, next: Some(7), .. }), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("lost records 3 to 6") && text.contains("skip_damaged"), "{text}");
+    assert_eq!(slipstream::Error::from(error).kind(), slipstream::Kind::OutOfRange);
+    assert_eq!((offsets, consumer.position(), consumer.skip_damaged()), (vec![0, 1, 2], 3, Some(3)));
+    assert_eq!(consumer.position(), 7);
+
+    let (_, error, mut consumer) = read_around_a_hole(OutOfRange::Stop, false).await;
+    let error = error.unwrap();
+    assert!(matches!(error, ClientError::Gap { offset: 3, next: None, .. }), "{error:?}");
+    assert_eq!((error.code(), consumer.skip_damaged()), (Some(ErrorCode::OffsetOutOfRange), Some(3)));
+    assert_eq!(consumer.position(), 4);
+}
+
+/// A broker that refuses whatever it is asked for is not asked for ever.
+#[tokio::test]
+async fn a_log_that_cannot_be_read_anywhere_is_an_error() {
+    let broker = words(&["a"; 3]).await;
+    broker.state.lose("words", 0, 0..4, false);
+    let builder = broker.client().consumer("words", 0).out_of_range(OutOfRange::Earliest);
+    let error = soon(builder.open().await.unwrap().poll()).await.unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::OffsetOutOfRange));
+}

@@ -160,6 +160,8 @@ struct Log {
     refusal: Option<ErrorCode>,
     /// The record whose checksum is wrong.
     damaged: Option<i64>,
+    /// Offsets that are lost, and whether a fetch there is told where they end.
+    lost: Option<(std::ops::Range<i64>, bool)>,
 }
 
 impl Log {
@@ -172,8 +174,15 @@ impl Log {
         if !(self.start..=self.end()).contains(&offset) {
             return None;
         }
+        let lost = self.lost.clone().unwrap_or_default();
+        if lost.0.contains(&offset) {
+            return lost.1.then(|| wire::gap_record(lost.0.end).to_vec());
+        }
         let mut out = BytesMut::new();
-        for (index, record) in self.records.iter().enumerate().skip(usize::try_from(offset - self.start).unwrap()) {
+        let until =
+            usize::try_from(if offset < lost.0.start { lost.0.start } else { self.end() } - self.start).unwrap();
+        let from = usize::try_from(offset - self.start).unwrap();
+        for (index, record) in self.records.iter().enumerate().take(until).skip(from) {
             let crc_at = out.len() + 4;
             wire::encode_stored(&mut out, record);
             if self.damaged == Some(self.start + i64::try_from(index).unwrap()) {
@@ -252,6 +261,11 @@ impl State {
 
     pub(crate) fn damage(&self, topic: &str, partition: i32, offset: i64) {
         self.change(topic, partition, |log| log.damaged = Some(offset));
+    }
+
+    /// The broker has lost these, and says so or refuses.
+    pub(crate) fn lose(&self, topic: &str, partition: i32, lost: std::ops::Range<i64>, says_so: bool) {
+        self.change(topic, partition, |log| log.lost = Some((lost, says_so)));
     }
 
     fn describe(&self, names: &[&str]) -> Option<Vec<TopicInfo>> {

@@ -53,6 +53,7 @@ async fn a_late_answer_closes_the_connection_and_the_next_call_has_a_new_one() {
     let (late, _old) = soon(async { tokio::join!(client.produce("a", 0, Acks::Written, &["x"]), played) }).await;
     let late = late.unwrap_err();
     assert!(matches!(late, ClientError::Timeout { fate: Fate::Unknown, .. }) && late.is_ambiguous(), "{late:?}");
+    assert_eq!(late.to_string(), format!("no answer from {} within 100ms", stage.address()));
 
     let played = async {
         let mut peer = stage.accept().await;

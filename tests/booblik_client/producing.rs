@@ -96,7 +96,7 @@ async fn records_that_no_broker_takes_fail_alone() {
         "{failed:?}"
     );
     assert_eq!(broker.state.records("words", 0), ["a", "b"]);
-    assert!(matches!(producer.send("no/name", 0, "x").await, Err(ClientError::Request(_))));
+    assert!(matches!(producer.send("no/name", 0, "x").await, Err(ClientError::TopicName { .. })));
 }
 
 #[tokio::test]

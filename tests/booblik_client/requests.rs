@@ -55,7 +55,11 @@ async fn a_refusal_says_what_it_is_about_and_leaves_the_connection() {
     assert_eq!(refused.place().map(ToString::to_string).as_deref(), Some("words/8"));
     assert!(!refused.is_retryable());
     let refused = client.metadata(&["nowhere"]).await.unwrap_err();
-    assert_eq!(slipstream::Error::from(refused).to_string(), "nowhere: the broker refused: UNKNOWN_TOPIC_OR_PARTITION");
+    let text = slipstream::Error::from(refused).to_string();
+    assert!(
+        text.starts_with("nowhere: the broker refused: UNKNOWN_TOPIC_OR_PARTITION, it has no such topic"),
+        "{text}"
+    );
     assert_eq!(client.fetch(fetch("words", 1)).await.unwrap_err().code(), Some(ErrorCode::OffsetOutOfRange));
     let empty = client.produce("words", 0, Acks::Written, &[""]).await.unwrap_err();
     assert_eq!(empty.code(), Some(ErrorCode::CorruptRequest), "one request is not second-guessed");
@@ -200,4 +204,26 @@ async fn a_closed_client_fails_what_is_in_flight_and_what_comes() {
     let (produced, ()) = tokio::join!(client.produce("a", 0, Acks::Written, &["x"]), closing);
     assert!(matches!(&produced, Err(error @ ClientError::Lost { ended: Ended::ByClient, .. }) if error.is_ambiguous()));
     assert!(matches!(client.topics().await, Err(ClientError::Closed)));
+}
+
+/// What no broker takes is told by its name, on no connection.
+#[tokio::test]
+async fn names_that_no_topic_can_have_are_not_sent() {
+    let broker = Broker::serve(&[("Wörter", 1)]).await;
+    let client = broker.client();
+    let told = |error: ClientError| assert!(matches!(error, ClientError::TopicName { .. }), "{error:?}");
+    for name in ["", "bad name", "a/b", &"a".repeat(250), &"a".repeat(70_000)] {
+        told(client.metadata(&["words", name]).await.unwrap_err());
+        told(client.produce(name, 0, Acks::Written, &["x"]).await.unwrap_err());
+        told(client.produce(name, 0, Acks::None, &["x"]).await.unwrap_err());
+        told(client.fetch(fetch(name, 0)).await.unwrap_err());
+        told(client.consumer(name, 0).open().await.unwrap_err());
+        told(client.producer().build().unwrap().send(name, 0, "x").await.unwrap_err());
+    }
+    let large = client.fetch(Fetch { max_bytes: u32::MAX, ..fetch("words", 0) }).await.unwrap_err();
+    assert!(matches!(large, ClientError::Setting(text) if text.contains("max_bytes")), "{large:?}");
+    assert_eq!(client.stats().connections, 0);
+    // Letters beyond ASCII are names to some brokers.
+    client.produce("Wörter", 0, Acks::Written, &["x"]).await.unwrap_err();
+    assert_eq!(client.stats().connections, 1, "the broker was asked");
 }

@@ -6,9 +6,12 @@
 
 mod checks;
 mod client;
+mod disk;
 mod kill;
 mod process;
 mod program;
 mod python;
 mod reader;
+#[path = "../booblik_broker/small.rs"]
+mod small;
 mod subject;

@@ -60,7 +60,7 @@ pub struct Broker {
     child: Child,
     address: SocketAddr,
     /// Its standard output, which stays open.
-    _out: BufReader<std::process::ChildStdout>,
+    out: BufReader<std::process::ChildStdout>,
 }
 
 impl Broker {
@@ -72,16 +72,30 @@ impl Broker {
     pub fn start(directory: &Path, flags: &[&str]) -> Self {
         let mut command = slipstream();
         command.arg("serve").arg("--dir").arg(directory).args(["--listen", "127.0.0.1:0"]).args(flags);
+        Self::of(command)
+    }
+
+    /// By a command that becomes one.
+    pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("booblik listening on ").expect("the line that says it is ready");
-        Self { address: address.parse().unwrap(), child, _out: out }
+        let mut lines = out.by_ref().lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("booblik starting"));
+        let address = lines.find_map(|line| Some(line.strip_prefix("booblik listening on ")?.parse().unwrap()));
+        Self { address: address.expect("the line that says it is ready"), child, out }
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Reads its standard output until a line has these words.
+    pub fn until_it_says(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it has ended and not said {words:?}");
+        }
     }
 
     /// Waits until one of its threads writes into a pipe that is full.

@@ -195,12 +195,13 @@ fn check_names_file_and_byte_of_damage_and_changes_nothing() {
         (
             |files| OpenOptions::new().write(true).open(&files[2]).unwrap().set_len(47).unwrap(),
             2,
-            "byte 24, offset 5: the file ends within record 5; a broker that opens it cuts it off there",
+            "byte 24, offset 5: the file ends within record 5, and no good one follows in the file; a broker that opens it \
+             cuts it off there",
         ),
         (
             |files| OpenOptions::new().write(true).open(&files[0]).unwrap().write_all_at(b"X", 40).unwrap(),
             0,
-            "byte 24, offset 1: the checksum of record 1 does not match; records 1 to 1 are missing",
+            "byte 24, offset 1: the checksum of record 1 does not match, and no good one follows in the file; records 1 to 1 are missing",
         ),
         (|files| std::fs::remove_file(&files[1]).unwrap(), 0, "byte 48, offset 2: records 2 to 3 are missing"),
         (
@@ -223,13 +224,22 @@ fn check_names_file_and_byte_of_damage_and_changes_nothing() {
 }
 
 #[test]
-fn check_misses_a_partition_below_others_and_refuses_what_is_no_log() {
+fn check_misses_partitions_that_the_topic_should_have_and_refuses_what_is_no_log() {
     let directory = tempfile::tempdir().unwrap();
     drop(Broker::start(directory.path(), &["--topic", "t:3"]));
     std::fs::remove_dir_all(directory.path().join("t-1")).unwrap();
     let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
     assert_eq!(code, Some(1));
-    assert!(out.contains("t-1: there is no such partition"), "{out}");
+    assert!(out.contains("t-1: there is no such partition, but topic t has 3"), "{out}");
+    // The last one is known from what the broker has written down.
+    std::fs::remove_dir_all(directory.path().join("t-2")).unwrap();
+    let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("t-2: there is no such partition, but topic t has 3"), "{out}");
+    std::fs::write(directory.path().join("booblik.topics"), "t three\n").unwrap();
+    let (code, out, _) = run(&["check", directory.path().to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("`t three` is no topic and its number of partitions"), "{out}");
 
     let empty = tempfile::tempdir().unwrap();
     let (code, _, err) = run(&["check", empty.path().to_str().unwrap()]);
@@ -258,9 +268,88 @@ fn all_interfaces_are_warned_of() {
     let mut child = command.stdout(Stdio::piped()).stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
-    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    while !line.starts_with("booblik listening on 0.0.0.0:") {
+        line.clear();
+        assert_ne!(std::io::BufRead::read_line(&mut out, &mut line).unwrap(), 0, "it has ended");
+    }
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(line.starts_with("booblik listening on 0.0.0.0:"), "{line}");
     assert!(std::fs::read_to_string(log).unwrap().contains("all interfaces"));
+}
+
+#[test]
+fn a_broker_says_what_its_configuration_comes_to_and_from_where() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = slipstream();
+    command.env("BOOBLIK_PORT", "0").args(["serve", "--topic", "t:1", "--max", "1"]);
+    assert_eq!(finished(&mut command).status.code(), Some(2), "a flag that it does not have");
+    let file = directory.path().join("data");
+    std::fs::write(&file, "").unwrap();
+    let mut command = slipstream();
+    command.env("BOOBLIK_PORT", "0").args(["serve", "--topic", "t:1", "--dir"]).arg(&file);
+    let Output { status, stdout, .. } = finished(&mut command);
+    assert_eq!(status.code(), Some(1));
+    let out = String::from_utf8(stdout).unwrap();
+    assert!(out.starts_with("booblik starting\n"), "{out}");
+    assert!(out.contains("\n  booblik.port = 0 (environment variable BOOBLIK_PORT)\n"), "{out}");
+    assert!(out.contains("\n  booblik.topics = t:1 (flag --topic)\n"), "{out}");
+}
+
+#[test]
+fn topics_that_are_not_there_or_cannot_be_are_told_with_those_that_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let broker = Broker::start(directory.path(), &["--topic", "words:1"]);
+    let address = broker.address().to_string();
+    for command in [&["tail", "wrods"][..], &["topics", "wrods"], &["produce", "wrods", "x"]] {
+        let (code, _, err) = run(&[command, &["--broker", &address]].concat());
+        assert_eq!(code, Some(1));
+        assert!(err.contains(&format!("topic wrods: broker {address} has no such topic; it has words")), "{err}");
+    }
+    let (code, _, err) = run(&["produce", "no topic", "x", "--broker", &address]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("no topic can have this name"), "{err}");
+    let (code, _, err) = run(&["tail", "words", "--from", "5", "--until-end", "--broker", &address]);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("offset 5 is outside of the log, which has 0 to 0"), "{err}");
+}
+
+/// A broker that may have so many files open and no more.
+fn with_open_files(limit: u32, directory: &Path, flags: &str) -> std::process::Command {
+    let program = env!("CARGO_BIN_EXE_slipstream");
+    let mut command = std::process::Command::new("sh");
+    let serve = format!("ulimit -n {limit}; exec {program} broker serve --listen 127.0.0.1:0 {flags} --dir \"$0\"");
+    command.arg("-c").arg(serve).arg(directory).env("RUST_LOG", "warn");
+    command
+}
+
+#[test]
+fn too_few_open_files_are_told_and_leave_a_directory_that_opens() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(Broker::start(directory.path(), &["--topic", "t:1"]));
+    let Output { status, stderr, .. } = finished(&mut with_open_files(100, directory.path(), "--topic big:1000"));
+    assert_eq!(status.code(), Some(1));
+    let err = String::from_utf8(stderr).unwrap();
+    assert!(err.contains("ulimit -n"), "{err}");
+    let broker = Broker::start(directory.path(), &[]);
+    assert_eq!(asked(&broker, &["health"]), "ok: 1 topics, 1 partitions\n");
+    assert!(!directory.path().join("big-0").exists());
+}
+
+#[test]
+fn idle_connections_leave_files_to_the_writers() {
+    let directory = tempfile::tempdir().unwrap();
+    let segments = "--topic t:1 --set booblik.segment.capacity.bytes=1024";
+    let broker = Broker::of(with_open_files(200, directory.path(), segments));
+    let mut idle: Vec<_> = (0..300).filter_map(|_| std::net::TcpStream::connect(broker.address()).ok()).collect();
+    // A few of the first, which were taken in, make room for one that has something to say.
+    drop(idle.drain(..5));
+    let address = broker.address().to_string();
+    let since = std::time::Instant::now();
+    while run(&["health", "--broker", &address]).0 != Some(0) {
+        assert!(since.elapsed() < super::process::PATIENCE, "nobody is taken in");
+    }
+    let text = "x".repeat(900);
+    for _ in 0..20 {
+        asked(&broker, &["produce", "t", &text]);
+    }
 }

@@ -44,7 +44,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
+#[cfg(feature = "booblik")]
+mod away;
 mod bench;
+#[cfg(feature = "booblik")]
+mod full;
 mod groups;
 mod handlers;
 #[cfg(feature = "booblik")]
@@ -54,6 +58,11 @@ mod on_kafka;
 mod positions;
 mod records;
 mod refusals;
+#[cfg(all(feature = "booblik", feature = "log"))]
+mod saying;
+#[cfg(feature = "booblik")]
+#[path = "../booblik_broker/small.rs"]
+mod small;
 #[cfg(feature = "kafka")]
 mod transcript;
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use slipstream::booblik::broker::{Acks, Broker, BrokerOptions, ServerOptions, TopicOptions};
+use slipstream::booblik::log::OnDamage;
+use slipstream::booblik::wire::crc32c;
 use slipstream::prelude::*;
 use slipstream::topic::OutOfRange;
 use slipstream::{Kind, Timestamp};
@@ -49,7 +51,8 @@ async fn a_restart_keeps_records_and_positions_with_the_checksum_of_the_last_rec
     let lines = std::fs::read_to_string(positions_file(&bench, "reader"))?;
     let broker = open(&bench, BrokerOptions::default()).await?;
     let last = broker.partition(&bench.name("kept"), 0)?.read(2, 1)?.records().next().map(|record| record.crc);
-    assert_eq!(lines, format!("slipstream positions 2\n{}\t0\t3\t{:08x}\n", bench.name("kept"), last.unwrap()));
+    let above = format!("slipstream positions 4\n{}\t0\t3\t{:08x}\n", bench.name("kept"), last.unwrap());
+    assert_eq!(lines, format!("{above}checksum\t{:08x}\n", crc32c(above.as_bytes())));
     broker.close().await?;
     bench.write("kept", 1, numbered(3, 1)).await?;
     let read: Vec<Raw> = bench.read("reader", &bench.raw("kept", 1), 1).await?;
@@ -91,7 +94,9 @@ async fn a_broker_whose_log_was_replaced_ends_the_run() -> Result<()> {
     run.stop().await?;
     // The second one has the topic under another name: what tells positions apart is the broker and the topic.
     let kept = std::fs::read_to_string(positions_file(&one, "reader"))?;
-    std::fs::write(positions_file(&one, "reader"), kept.replace(&name(&one), &name(&two)))?;
+    let (lines, _) = kept.split_once("checksum").unwrap();
+    let lines = lines.replace(&name(&one), &name(&two));
+    std::fs::write(positions_file(&one, "reader"), format!("{lines}checksum\t{:08x}\n", crc32c(lines.as_bytes())))?;
     let error = read(&two).run().await.unwrap_err();
     assert!(error.to_string().contains("the log was replaced"), "{error}");
     Ok(())
@@ -168,7 +173,9 @@ async fn a_second_process_is_told_who_has_the_log_and_what_to_do() -> Result<()>
     run.stop().await?;
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!output.status.success(), "{said}");
-    for part in [format!("process {}", std::process::id()), "booblik://".to_owned()] {
+    let id = std::fs::read_to_string(directory(&bench).join("booblik.id"))?;
+    let way_out = format!("booblik://host:port?id={}", id.trim());
+    for part in [format!("process {}", std::process::id()), way_out, "encoding = envelope".to_owned()] {
         assert!(said.contains(&part), "{said} does not say {part}");
     }
     Ok(())
@@ -317,5 +324,132 @@ async fn a_broker_that_goes_away_is_waited_for() -> Result<()> {
     assert_eq!(read, numbers);
     run.stop().await?;
     server.shutdown().await;
+    Ok(())
+}
+
+/// The log can never be opened: what waits to be written fails at once, whatever time the end of a run has.
+#[tokio::test]
+async fn an_app_that_only_writes_ends_at_once_when_its_log_cannot_be_opened() -> Result<()> {
+    let place = tempfile::NamedTempFile::new()?;
+    let bench = Bench::embedded();
+    let conf = bench.conf("writer").with("broker", format!("embedded:{}", place.path().display()));
+    let run = App::new().handle(stream::iter([1, 2]), |n: u32| n, Topic::<u32>::new("numbers")).conf(conf).run();
+    let ended = tokio::time::timeout(Duration::from_mins(1), run.drain_timeout(Duration::from_hours(1))).await;
+    let error = ended.expect("the run waits for a log that it cannot have").unwrap_err();
+    assert_eq!(error.kind(), Kind::Io, "{error:?}");
+    assert!(error.to_string().contains(&place.path().display().to_string()), "{error:?}");
+    Ok(())
+}
+
+/// A log of ten records in two segments, of which 2 to 4 are lost, served by a broker that was told to live with it.
+async fn with_a_hole(directory: &Path) -> Result<Broker> {
+    let small = TopicOptions { segment_bytes: 60, on_damage: OnDamage::Serve, ..TopicOptions::default() };
+    let options = BrokerOptions { default: small, ..BrokerOptions::default() };
+    let broker = Broker::open(directory, options.clone()).await?;
+    broker.ensure_topic("holed", 1).await?;
+    let log = broker.partition("holed", 0)?;
+    for n in 0..10_u8 {
+        log.append([[n; 4]], Acks::Written).await.map_err(slipstream::Error::from)?;
+    }
+    drop(log);
+    broker.close().await?;
+    let first = directory.join("holed-0/00000000000000000000.log");
+    let mut bytes = std::fs::read(&first)?;
+    assert_eq!(bytes.len(), 60, "five records of twelve bytes");
+    bytes[2 * 12 + 9] ^= 1;
+    std::fs::write(first, bytes)?;
+    Broker::open(directory, options).await
+}
+
+/// The policy is about the records that are lost: none of those that are there is left out or comes again.
+#[tokio::test]
+async fn a_hole_in_the_log_follows_the_policy() -> Result<()> {
+    let (directory, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let broker = with_a_hole(directory.path()).await?;
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+    let conf = |app: &str| {
+        Conf::isolated()
+            .with("broker", format!("booblik://{}", server.local_addr()))
+            .with("app.id", app)
+            .with("state.dir", state.path().display().to_string())
+    };
+    for (app, policy) in [("earliest", OutOfRange::Earliest), ("latest", OutOfRange::Latest)] {
+        let seen: Seen<Raw> = Seen::default();
+        let topic: RawTopic = Topic::new("holed").out_of_range(policy);
+        let run = Running::start(App::new().handle(topic, seen.keep(), ()), conf(app));
+        run.until(|| seen.len() == 7).await;
+        run.stop().await?;
+        assert_eq!(seen.offsets(), [0, 1, 5, 6, 7, 8, 9], "{app}");
+    }
+    let app = App::new().handle(RawTopic::new("holed"), |_: Raw| (), ());
+    let error = app.conf(conf("stop")).run().await.unwrap_err();
+    assert_eq!(error.kind(), Kind::OutOfRange, "{error:?}");
+    assert!(error.to_string().contains("records 2 to 4 are lost"), "{error}");
+    server.shutdown().await;
+    broker.close().await
+}
+
+/// Who is told to share the log by a broker finds records and positions as they were.
+#[tokio::test]
+async fn a_log_that_is_served_later_keeps_its_positions_and_its_keys() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("shared", 1, numbered(0, 3)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("shared", 1), 3).await?.len(), 3);
+    let id = std::fs::read_to_string(directory(&bench).join("booblik.id"))?;
+    let broker = open(&bench, BrokerOptions::default()).await?;
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+    let url = format!("booblik://{}?id={}", server.local_addr(), id.trim());
+    let conf = |app: &str| bench.conf(app).with("broker", url.as_str());
+    let topic = || RawTopic::named(bench.name("shared"));
+    App::new().handle(stream::iter(numbered(3, 1)), |raw: Raw| One(raw), topic()).conf(conf("writer")).run().await?;
+    let seen: Seen<Raw> = Seen::default();
+    let run = Running::start(App::new().handle(topic(), seen.keep(), ()), conf("reader"));
+    run.until(|| seen.len() > 0).await;
+    run.stop().await?;
+    let read: Vec<_> = seen.take().into_iter().map(|raw| (raw.offset, raw.key)).collect();
+    assert_eq!(read, [(3, Some(Bytes::from_static(b"k")))]);
+    server.shutdown().await;
+    broker.close().await
+}
+
+#[tokio::test]
+async fn a_log_that_has_lost_its_identity_is_not_read_anew() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("lost", 1, numbered(0, 3)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("lost", 1), 3).await?.len(), 3);
+    let file = directory(&bench).join("booblik.id");
+    let id = std::fs::read(&file)?;
+    std::fs::remove_file(&file)?;
+    let error = run_to_error(&bench, "reader", bench.raw("lost", 1)).await;
+    assert_eq!(error.kind(), Kind::Corrupt, "{error:?}");
+    assert!(error.to_string().contains("booblik.id"), "{error}");
+    std::fs::write(&file, id)?;
+    bench.write("lost", 1, numbered(3, 1)).await?;
+    assert_eq!(bench.read("reader", &bench.raw("lost", 1), 1).await?[0].offset, 3);
+    Ok(())
+}
+
+/// What the error says to do is enough.
+#[tokio::test]
+async fn a_topic_is_deleted_by_what_the_error_says() -> Result<()> {
+    let bench = Bench::embedded();
+    bench.write("kept", 1, numbered(0, 1)).await?;
+    bench.write("gone", 2, numbered(0, 4)).await?;
+    let gone: RawTopic = bench.alone("gone");
+    let error = gone.admin()?.delete().await.unwrap_err().to_string();
+    gone.close().await?;
+    drop(gone);
+    for part in ["booblik.topics", &format!("{}-<partition>", bench.name("gone"))] {
+        assert!(error.contains(part), "{error} does not say {part}");
+    }
+    let file = directory(&bench).join("booblik.topics");
+    let is_other = |line: &&str| !line.starts_with(&bench.name("gone"));
+    let lines: Vec<String> = std::fs::read_to_string(&file)?.lines().filter(is_other).map(str::to_owned).collect();
+    std::fs::write(&file, lines.join("\n") + "\n")?;
+    for number in 0..2 {
+        std::fs::remove_dir_all(directory(&bench).join(format!("{}-{number}", bench.name("gone"))))?;
+    }
+    assert_eq!(bench.ends("gone").await?, None);
+    assert_eq!(bench.ends("kept").await?, Some(vec![(0, 1)]));
     Ok(())
 }

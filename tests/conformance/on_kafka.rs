@@ -146,3 +146,16 @@ async fn a_static_member_with_two_ways_of_reading_is_refused() {
     assert_eq!(error.kind(), Kind::Build, "{error:?}");
     assert!(error.to_string().contains("group.instance.id"), "{error}");
 }
+
+/// A topic that the broker will never have: what waits to be written fails at once, whatever time the end of a run has.
+#[tokio::test]
+async fn an_app_that_only_writes_ends_at_once_when_its_topic_can_never_be() -> Result<()> {
+    let Some(bench) = Bench::kafka() else { return Ok(()) };
+    let topic: Topic<u32> = Topic::named("no name for a topic").partitions(1);
+    let app = App::new().handle(stream::iter([1, 2]), |n: u32| n, topic);
+    let run = app.conf(bench.conf("writer")).run().drain_timeout(std::time::Duration::from_hours(1));
+    let ended = tokio::time::timeout(std::time::Duration::from_mins(1), run.into_future()).await;
+    let error = ended.expect("the run waits for a topic that cannot be").unwrap_err();
+    assert!(error.report().contains("no name for a topic"), "{error:?}");
+    Ok(())
+}

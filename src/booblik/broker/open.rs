@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+use super::descriptors;
 use super::keeper::Keeper;
 use super::options::BrokerOptions;
 use super::pool::Pool;
@@ -25,6 +26,7 @@ pub(super) struct Open {
 
 impl Open {
     pub(super) fn new(directory: &Path, options: BrokerOptions) -> Result<Self> {
+        descriptors::raise();
         let lock = Lock::take(directory)?;
         let id = store::identity(directory)?;
         let pool = Pool::new(options.writer_threads);

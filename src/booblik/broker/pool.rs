@@ -69,11 +69,12 @@ impl Pool {
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State>) {
-        if state.idle > 0 {
+        // One that was woken and has not taken its job yet counts as idle, and so does its job as waiting.
+        if state.idle >= state.now.len().max(1) {
             return self.0.changed.notify_one();
         }
         if state.threads.len() >= self.0.max_threads {
-            return;
+            return self.0.changed.notify_one();
         }
         let shared = Arc::clone(&self.0);
         match std::thread::Builder::new().name("booblik-writer".to_owned()).spawn(move || shared.work()) {
@@ -150,5 +151,32 @@ impl State {
         let closed = self.closed;
         let (_, job) = self.later.pop_front_if(|(time, _)| closed || *time <= Instant::now())?;
         Some(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_come_in_a_row_run_beside_each_other_however_many_threads_wait() {
+        let pool = Pool::new(3);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        for round in 0..100 {
+            let meet = Arc::new(Barrier::new(3));
+            for _ in 0..3 {
+                let (meet, sender) = (Arc::clone(&meet), sender.clone());
+                pool.run(move || {
+                    meet.wait();
+                    let _ = sender.send(round);
+                });
+            }
+            for _ in 0..3 {
+                assert_eq!(receiver.recv_timeout(Duration::from_secs(30)), Ok(round), "one waits for another");
+            }
+        }
+        pool.close();
     }
 }

@@ -1,6 +1,7 @@
 //! The writer of a partition: what waits is written together, made durable if someone asked for it, shown to readers,
 //! and said to those who wait.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use crate::booblik::log::{Durable, PartitionLog, View};
 use crate::booblik::wire::Acks;
 use crate::error::Result;
+use crate::util::panic_message;
 
 use super::done::{AppendError, Appended, Done};
 use super::options::{BrokerOptions, TopicOptions};
@@ -108,7 +110,10 @@ impl Writer {
         let mut group = self.queue.take();
         self.room.notify_waiters();
         if !group.batches.is_empty() {
-            self.write(&mut log, &mut group);
+            let wrote = catch_unwind(AssertUnwindSafe(|| self.write(&mut log, &mut group)));
+            if let Err(panic) = wrote {
+                self.give_up_after(&panic_message(&*panic), &mut log, &mut group);
+            }
         }
         let again = self.queue.finish(group);
         drop(log);
@@ -130,6 +135,13 @@ impl Writer {
                 self.give_up(group, &error);
             }
         }
+    }
+
+    /// Nobody was told how far a panic came: what was not shown to readers is taken back.
+    fn give_up_after(&self, panic: &str, log: &mut PartitionLog, group: &mut Group) {
+        log.take_back();
+        let reason = format!("its writer panicked: {panic}");
+        self.give_up(group, &AppendError::Unavailable { disk_full: false, reason: reason.into() });
     }
 
     /// Writes the group and makes it durable if that is due. After a failure nothing of it is there.

@@ -1,6 +1,7 @@
 //! Where a broker is.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use super::ClientError;
@@ -8,7 +9,8 @@ use super::ClientError;
 /// The port of a broker that names none.
 const DEFAULT_PORT: u16 = 9092;
 
-/// `host`, `host:port`, `[2001:db8::1]` or `[2001:db8::1]:port`; the port is 9092 when there is none.
+/// `host`, `host:port`, `[2001:db8::1]` or `[2001:db8::1]:port`; the port is 9092 when there is none. An IPv6 address
+/// without brackets is one with a port behind its last colon, as other clients and `--listen` have it.
 ///
 /// ```
 /// use slipstream::booblik::client::Address;
@@ -16,7 +18,7 @@ const DEFAULT_PORT: u16 = 9092;
 /// let address: Address = "[::1]:9093".parse()?;
 /// assert_eq!((address.host(), address.port(), address.to_string()), ("::1", 9093, "[::1]:9093".to_owned()));
 /// assert_eq!("broker.local".parse::<Address>()?.port(), 9092);
-/// assert!("::1:9092".parse::<Address>().is_err(), "which part is the port?");
+/// assert_eq!("::1:9092".parse::<Address>()?.to_string(), "[::1]:9092");
 /// # Ok::<(), slipstream::booblik::client::ClientError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,7 +62,11 @@ fn parse(text: &str) -> Option<Address> {
             let (host, port) = rest.split_once(']')?;
             (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
         }
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+        None => match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') || host.parse::<Ipv6Addr>().is_ok() => (host, Some(port)),
+            Some(_) => return None,
+            None => (text, None),
+        },
     };
     let port = port.map_or(Some(DEFAULT_PORT), |port| port.parse().ok())?;
     let is_host = !host.is_empty() && !host.chars().any(|c| c.is_whitespace() || matches!(c, '/' | '[' | ']'));
@@ -73,7 +79,21 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_told() {
-        for text in ["", ":9092", "[]:1", "[::1", "[::1]9092", "a:b", "a:70000", "a:-1", "::1", "http://a:1", "a b:1"] {
+        for text in [
+            "",
+            ":9092",
+            "[]:1",
+            "[::1",
+            "[::1]9092",
+            "a:b",
+            "a:70000",
+            "a:-1",
+            "::1",
+            "::1:x",
+            "a:b:1",
+            "http://a:1",
+            "a b:1",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout_at;
 
 use super::connection::{Answer, Ask};
 use super::consumer::ConsumerBuilder;
-use super::error::{ClientError, Fate, Place};
+use super::error::{ClientError, Fate, Place, check_name};
 use super::link::{Again, Deadline, Dialer, Link};
 use super::options::{ClientBuilder, Options, Resend};
 use super::producer::ProducerBuilder;
-use super::stats::{ClientStats, Counters};
+use super::stats::ClientStats;
 use super::topic::Topic;
 use super::{Address, Ended};
 use crate::booblik::wire::{self, Acks, Fetch, Fetched, Produced, TopicInfo};
@@ -76,7 +76,7 @@ impl Client {
 
     pub(super) fn new(address: Address, options: Options) -> Self {
         let waiting = Semaphore::new(options.max_waiting);
-        let dialer = Arc::new(Dialer { address, options, counters: Arc::new(Counters::default()) });
+        let dialer = Arc::new(Dialer { address, options, counters: Arc::default(), away: watch::Sender::default() });
         let main = Link::new(Arc::clone(&dialer));
         let inner = Inner { dialer, main, idle: Mutex::default(), waiting, is_closed: AtomicBool::new(false) };
         Self { inner: Arc::new(inner) }
@@ -84,6 +84,11 @@ impl Client {
 
     pub(super) async fn dial(&self) -> Result<(), ClientError> {
         self.inner.main.dial().await.map(drop)
+    }
+
+    /// Why the broker cannot be reached, as soon as an attempt to connect has failed and until one succeeds.
+    pub(crate) fn away(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.inner.dialer.away.subscribe()
     }
 
     /// The address of the broker.
@@ -99,6 +104,7 @@ impl Client {
     /// call may fail with.
     pub async fn metadata<N: AsRef<str> + Sync>(&self, topics: &[N]) -> Result<Vec<TopicInfo>, ClientError> {
         self.check_open()?;
+        topics.iter().try_for_each(|topic| check_name(topic.as_ref()))?;
         let names_bytes = topics.iter().map(|topic| topic.as_ref().len() + 2).sum::<usize>();
         let encode = |out: &mut _, id| wire::encode_metadata(out, id, topics);
         let ask = Ask { encode: &encode, frame_bytes: 16 + names_bytes, answer: Answer::Due };
@@ -139,7 +145,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Refused`], or what any call may fail with. After an [ambiguous](ClientError::is_ambiguous) one the
+    /// [`ClientError::TopicName`], [`ClientError::Refused`], or what any call may fail with. After an [ambiguous](ClientError::is_ambiguous) one the
     /// records may be stored.
     pub async fn produce<R: AsRef<[u8]> + Sync>(
         &self,
@@ -149,6 +155,7 @@ impl Client {
         records: &[R],
     ) -> Result<Option<Produced>, ClientError> {
         self.check_open()?;
+        check_name(topic)?;
         let payload_bytes = records.iter().map(|record| record.as_ref().len()).sum();
         let encode = |out: &mut _, id| wire::encode_produce(out, id, topic, partition, acks, records);
         let frame_bytes = wire::produce_frame_bytes(topic, records.len(), payload_bytes);
@@ -173,13 +180,17 @@ impl Client {
     /// fail with.
     pub async fn fetch(&self, fetch: Fetch<'_>) -> Result<Fetched, ClientError> {
         self.check_open()?;
+        check_name(fetch.topic)?;
+        if i32::try_from(fetch.max_bytes).is_err() {
+            return Err(ClientError::Setting("max_bytes must be 1 to 2147483647"));
+        }
         let deadline = Deadline::after(self.request_timeout() + fetch.wait());
         if fetch.max_wait_millis == 0 {
             return fetch_by(&self.inner.main, fetch, deadline).await;
         }
         let waiting = timeout_at(deadline.at, self.inner.waiting.acquire()).await;
         let Ok(permit) = waiting else {
-            return Err(ClientError::Timeout { after: deadline.after, fate: Fate::NotSent });
+            return Err(deadline.passed(self.address(), Fate::NotSent));
         };
         let _permit = permit.map_err(|_| ClientError::Closed)?;
         let link = self.idle_link();

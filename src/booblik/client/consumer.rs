@@ -9,39 +9,18 @@ use tokio::time::Instant;
 use super::Client;
 use super::call::{fetch_frame_bytes, placed, read_fetched};
 use super::connection::{Answer, Ask};
-use super::error::{ClientError, Ended, Place};
+use super::error::{ClientError, Ended, Place, check_name};
+use super::gap::{OutOfRange, Start, Step, describe, step};
 use super::link::{Deadline, Link, Pending};
 use crate::booblik::wire::{
-    self, Ending, ErrorCode, Fetch, Fetched, MAX_FETCH_BYTES, MAX_WAIT_MILLIS, PartitionInfo, Record, Records,
+    self, Damage, Ending, ErrorCode, Fetch, Fetched, MAX_FETCH_BYTES, MAX_WAIT_MILLIS, Record, Records,
 };
 
 /// The pause of [`Consumer::next`] after an empty answer that the broker was not to wait with.
 const IDLE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a consumer begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Start {
-    /// With the oldest record that is stored.
-    #[default]
-    Earliest,
-    /// With the next record that is written.
-    Latest,
-    /// With this offset.
-    At(i64),
-}
-
-/// What a consumer does when its position is outside of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum OutOfRange {
-    /// Fails with [`ClientError::OutOfRange`], which tells on which side: records were lost to retention, or the log is
-    /// another one than it was. The default.
-    #[default]
-    Stop,
-    /// Goes on with the oldest record that is stored, and logs a warning.
-    Earliest,
-    /// Goes on with the next record that is written, and logs a warning.
-    Latest,
-}
+/// How often one poll moves into the log, which retention may overtake meanwhile.
+const MOVES_MAX: u32 = 8;
 
 /// The settings of a [`Consumer`].
 #[derive(Debug, Clone)]
@@ -91,7 +70,8 @@ impl ConsumerBuilder {
         self
     }
 
-    /// What to do when the position is outside of the log: [`OutOfRange::Stop`] unless set.
+    /// What to do when the position is outside of the log, or in a part of it that the broker has lost:
+    /// [`OutOfRange::Stop`] unless set.
     pub fn out_of_range(mut self, out_of_range: OutOfRange) -> Self {
         self.out_of_range = out_of_range;
         self
@@ -122,6 +102,7 @@ impl ConsumerBuilder {
     /// [`ClientError::Setting`], [`ErrorCode::UnknownTopicOrPartition`], and what any call may fail with.
     pub async fn open(self) -> Result<Consumer, ClientError> {
         self.ask.check()?;
+        check_name(&self.topic)?;
         let link = self.client.own_link();
         let place = Place::new(self.topic, self.partition);
         let (position, high_watermark) = match self.start {
@@ -146,16 +127,6 @@ impl ConsumerBuilder {
             damaged: None,
         })
     }
-}
-
-/// Where the log of a partition begins and ends.
-async fn describe(client: &Client, place: &Place) -> Result<PartitionInfo, ClientError> {
-    let described = client.metadata(&[&place.topic]).await?;
-    let mut partitions =
-        described.iter().filter(|topic| *topic.name == *place.topic).flat_map(|topic| &topic.partitions);
-    let own = partitions.find(|info| Some(info.partition) == place.partition).copied();
-    let unknown = ErrorCode::UnknownTopicOrPartition;
-    own.ok_or_else(|| ClientError::Refused { code: unknown, place: Some(place.clone()) })
 }
 
 /// Reads one partition in order, over a connection of its own. It never comes to an end: where there are no more records
@@ -213,8 +184,8 @@ pub struct Consumer {
     pending: Option<Pending>,
     /// What comes after `buffered`.
     failed: Option<ClientError>,
-    /// The offset of a damaged record that was reported.
-    damaged: Option<i64>,
+    /// The offset of a damaged or lost record that was reported, and where to go on behind it.
+    damaged: Option<(i64, i64)>,
 }
 
 impl Consumer {
@@ -254,11 +225,11 @@ impl Consumer {
         self.damaged = None;
     }
 
-    /// Goes on behind the damaged record that was reported last, and returns its offset; `None` when none was, or the
-    /// position has changed since.
+    /// Goes on behind the damaged record, or the lost ones, that were reported last, and returns their first offset;
+    /// `None` when none were, or the position has changed since.
     pub fn skip_damaged(&mut self) -> Option<i64> {
-        let damaged = self.damaged.take().filter(|offset| *offset == self.position())?;
-        self.seek(damaged.saturating_add(1));
+        let (damaged, next) = self.damaged.take().filter(|(offset, _)| *offset == self.position())?;
+        self.seek(next);
         Some(damaged)
     }
 
@@ -299,7 +270,7 @@ impl Consumer {
     ///
     /// - [`ClientError::Corrupt`]: the records before it were given out by the poll before.
     /// - [`ClientError::ExceedsMaxBytes`]: [`set_max_bytes`](Self::set_max_bytes) helps.
-    /// - [`ClientError::OutOfRange`]: see [`ConsumerBuilder::out_of_range`].
+    /// - [`ClientError::OutOfRange`], [`ClientError::Gap`]: see [`ConsumerBuilder::out_of_range`].
     /// - [`ClientError::Refused`], and what any call may fail with.
     pub async fn poll(&mut self) -> Result<Records, ClientError> {
         if self.buffered.is_empty() {
@@ -338,17 +309,59 @@ impl Consumer {
 
     /// Fetches into the buffer, which is empty.
     async fn fill(&mut self) -> Result<(), ClientError> {
-        if let Some(error) = self.failed.take() {
-            return Err(self.noted(error));
+        loop {
+            let error = match self.failed.take() {
+                Some(error) => error,
+                None => {
+                    let fetched = self.fetch_in_range().await?;
+                    match self.accept(fetched) {
+                        Ok(()) => return Ok(()),
+                        Err(error) => error,
+                    }
+                }
+            };
+            self.pass(error)?;
         }
-        let fetched = match self.fetch().await {
-            Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => {
-                self.find_range().await?;
-                self.fetch().await?
+    }
+
+    /// Goes on behind records that the broker has lost, if that is the policy.
+    fn pass(&mut self, error: ClientError) -> Result<(), ClientError> {
+        match error {
+            ClientError::Gap { offset, next: Some(next), .. } if self.out_of_range != OutOfRange::Stop => {
+                tracing::warn!(place = %self.place, offset, next, "records are lost: going on behind them");
+                self.seek(next);
+                Ok(())
             }
-            other => other?,
-        };
-        self.accept(fetched)
+            error => Err(self.noted(error)),
+        }
+    }
+
+    /// One fetch from the position on, which is moved into the log first where that is the policy.
+    async fn fetch_in_range(&mut self) -> Result<Fetched, ClientError> {
+        let (mut refused, mut is_lost, mut moves) = (None, false, 0);
+        loop {
+            let at = self.position();
+            let error = match self.fetch().await {
+                Err(error @ ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => error,
+                fetched => return fetched,
+            };
+            let step = step(&self.client, &self.place, at, refused == Some(at), self.out_of_range).await;
+            match step.map_err(|error| self.noted(error))? {
+                Step::Again => {}
+                Step::Behind(to) => {
+                    if !std::mem::replace(&mut is_lost, true) {
+                        tracing::warn!(place = %self.place, offset = at, "records are lost: looking for the next one");
+                    }
+                    self.seek(to);
+                }
+                Step::Into(_) if moves == MOVES_MAX => return Err(error),
+                Step::Into(to) => {
+                    moves += 1;
+                    self.seek(to);
+                }
+            }
+            refused = Some(at);
+        }
     }
 
     /// One fetch from the position on, on as many connections as it takes within the deadline.
@@ -376,7 +389,7 @@ impl Consumer {
         self.high_watermark = high_watermark;
         let error = self.error_after(&records, ending);
         match error {
-            Some(error) if records.is_empty() => return Err(self.noted(error)),
+            Some(error) if records.is_empty() => return Err(error),
             error => self.failed = error,
         }
         self.buffered = records;
@@ -386,6 +399,9 @@ impl Consumer {
     fn error_after(&self, records: &Records, ending: Ending) -> Option<ClientError> {
         let (place, offset, max_bytes) = (self.place.clone(), records.next_offset(), self.wanted.max_bytes);
         match ending {
+            Ending::Damaged(Damage::Gap { next }) if next > offset => {
+                Some(ClientError::Gap { place, offset, next: Some(next) })
+            }
             Ending::Damaged(damage) => Some(ClientError::Corrupt { place, offset, damage }),
             Ending::Cut { record_bytes } if records.is_empty() => {
                 Some(ClientError::ExceedsMaxBytes { place, offset, record_bytes, max_bytes })
@@ -395,27 +411,12 @@ impl Consumer {
     }
 
     fn noted(&mut self, error: ClientError) -> ClientError {
-        if let ClientError::Corrupt { offset, .. } = error {
-            self.damaged = Some(offset);
-        }
-        error
-    }
-
-    /// Moves into the log again, or tells how far outside of it the position is.
-    async fn find_range(&mut self) -> Result<(), ClientError> {
-        let info = describe(&self.client, &self.place).await?;
-        let (offset, PartitionInfo { log_start_offset, high_watermark, .. }) = (self.position(), info);
-        let to = match self.out_of_range {
-            OutOfRange::Earliest => log_start_offset,
-            OutOfRange::Latest => high_watermark,
-            OutOfRange::Stop => {
-                let place = self.place.clone();
-                return Err(ClientError::OutOfRange { place, offset, log_start_offset, high_watermark });
-            }
+        self.damaged = match error {
+            ClientError::Corrupt { offset, .. } => Some((offset, offset.saturating_add(1))),
+            ClientError::Gap { offset, next, .. } => Some((offset, next.unwrap_or(offset.saturating_add(1)))),
+            _ => self.damaged,
         };
-        tracing::warn!(place = %self.place, offset, log_start_offset, high_watermark, "position moved into the log");
-        self.seek(to);
-        Ok(())
+        error
     }
 }
 

@@ -79,14 +79,14 @@ pub enum Ended {
 ///
 /// let error = ClientError::Refused { code: ErrorCode::PartitionUnavailable, place: None };
 /// assert!(error.is_retryable());
-/// assert_eq!(error.to_string(), "the broker refused: PARTITION_UNAVAILABLE");
+/// assert_eq!(error.to_string(), "the broker refused: PARTITION_UNAVAILABLE, it cannot write there now");
 /// assert_eq!(slipstream::Error::from(error).kind(), slipstream::Kind::Broker);
 /// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
     /// The broker answered with an error code. The connection stays usable.
-    #[error("the broker refused: {code}")]
+    #[error("the broker refused: {code}{}", hint(*code))]
     Refused {
         /// The code; one that this crate does not know keeps its number.
         code: ErrorCode,
@@ -105,6 +105,19 @@ pub enum ClientError {
         log_start_offset: i64,
         /// The offset after the last one.
         high_watermark: i64,
+    },
+    /// Records that the broker has lost, in the middle of the log: damage that it was told to live with.
+    #[error(
+        "{}; `skip_damaged`, or another out-of-range policy than to stop, goes on behind them",
+        lost(*offset, *next)
+    )]
+    Gap {
+        /// The partition.
+        place: Place,
+        /// The first of them.
+        offset: i64,
+        /// The first record behind them, or the end of the log; `None` from a broker that does not say.
+        next: Option<i64>,
     },
     /// A stored record is damaged. The records before it were given out.
     #[error("the record at offset {offset} is damaged: {damage}")]
@@ -127,6 +140,12 @@ pub enum ClientError {
         record_bytes: u32,
         /// What was asked for.
         max_bytes: u32,
+    },
+    /// No broker has a topic with that name. Nothing was sent.
+    #[error("`{name}` can be no topic's name, which is 1 to 249 letters, digits, `.`, `_` and `-`")]
+    TopicName {
+        /// The name, or how it begins.
+        name: String,
     },
     /// A record without bytes: a log cannot store it. Nothing was sent.
     #[error("an empty record cannot be stored")]
@@ -158,8 +177,10 @@ pub enum ClientError {
         fate: Fate,
     },
     /// The deadline passed.
-    #[error("no answer within {after:?}")]
+    #[error("no answer from {broker} within {after:?}")]
     Timeout {
+        /// Its address.
+        broker: Arc<str>,
         /// The time that the call had.
         after: Duration,
         /// Whether the request can have reached the broker.
@@ -195,7 +216,7 @@ impl ClientError {
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Refused { code, .. } => Some(*code),
-            Self::OutOfRange { .. } => Some(ErrorCode::OffsetOutOfRange),
+            Self::OutOfRange { .. } | Self::Gap { next: None, .. } => Some(ErrorCode::OffsetOutOfRange),
             _ => None,
         }
     }
@@ -204,9 +225,10 @@ impl ClientError {
     pub fn place(&self) -> Option<&Place> {
         match self {
             Self::Refused { place, .. } => place.as_ref(),
-            Self::OutOfRange { place, .. } | Self::Corrupt { place, .. } | Self::ExceedsMaxBytes { place, .. } => {
-                Some(place)
-            }
+            Self::OutOfRange { place, .. }
+            | Self::Gap { place, .. }
+            | Self::Corrupt { place, .. }
+            | Self::ExceedsMaxBytes { place, .. } => Some(place),
             _ => None,
         }
     }
@@ -234,7 +256,7 @@ impl ClientError {
     fn kind(&self) -> Kind {
         match self {
             Self::Refused { code, .. } => kind_of(*code),
-            Self::OutOfRange { .. } => Kind::OutOfRange,
+            Self::OutOfRange { .. } | Self::Gap { .. } => Kind::OutOfRange,
             Self::Corrupt { .. } => Kind::Corrupt,
             Self::ExceedsMaxBytes { .. } | Self::RecordTooLarge { .. } | Self::Request(WireError::TooLarge(_)) => {
                 Kind::TooLarge
@@ -244,9 +266,41 @@ impl ClientError {
             Self::NoPartitions { .. } => Kind::UnknownTopic,
             Self::Lost { .. } | Self::Connect { .. } => Kind::Broker,
             Self::Timeout { .. } | Self::Full => Kind::Timeout,
-            Self::Address { .. } | Self::Setting(_) => Kind::Config,
+            Self::TopicName { .. } | Self::Address { .. } | Self::Setting(_) => Kind::Config,
             Self::Closed => Kind::Closed,
         }
+    }
+}
+
+/// What a code means to whoever reads it.
+fn hint(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UnknownTopicOrPartition => {
+            ", it has no such topic or partition, and nobody can create one from here"
+        }
+        ErrorCode::PartitionUnavailable => ", it cannot write there now",
+        _ => "",
+    }
+}
+
+/// Characters of a name that are repeated.
+const NAME_MAX_CHARS: usize = 64;
+/// UTF-16 code units that a name has at most.
+const NAME_MAX_UNITS: usize = 249;
+
+/// Refuses what no broker takes: some take letters beyond ASCII.
+pub(super) fn check_name(name: &str) -> Result<(), ClientError> {
+    let is_fine = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if (1..=NAME_MAX_UNITS).contains(&name.encode_utf16().count()) && name.chars().all(is_fine) {
+        return Ok(());
+    }
+    Err(ClientError::TopicName { name: name.chars().take(NAME_MAX_CHARS).collect() })
+}
+
+fn lost(offset: i64, next: Option<i64>) -> String {
+    match next {
+        Some(next) => format!("the broker has lost records {offset} to {}", next.saturating_sub(1)),
+        None => format!("the broker has lost record {offset}, and does not say how many more"),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex as AsyncMutex, oneshot};
+use tokio::sync::{Mutex as AsyncMutex, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::backoff::Backoff;
@@ -22,6 +22,8 @@ pub(super) struct Dialer {
     pub(super) address: Address,
     pub(super) options: Options,
     pub(super) counters: Arc<Counters>,
+    /// Why the last attempt to connect failed; nothing after one that did not.
+    pub(super) away: watch::Sender<Option<Arc<str>>>,
 }
 
 /// The time that a call has.
@@ -36,8 +38,8 @@ impl Deadline {
         Self { at: Instant::now() + after, after }
     }
 
-    fn passed(self, fate: Fate) -> ClientError {
-        ClientError::Timeout { after: self.after, fate }
+    pub(super) fn passed(self, broker: &Address, fate: Fate) -> ClientError {
+        ClientError::Timeout { broker: broker.to_string().into(), after: self.after, fate }
     }
 }
 
@@ -60,6 +62,7 @@ pub(super) struct Link {
 
 /// A request on its way.
 pub(super) struct Pending {
+    dialer: Arc<Dialer>,
     connection: Arc<Connection>,
     reply: oneshot::Receiver<Reply>,
     deadline: Deadline,
@@ -94,7 +97,7 @@ impl Link {
         if let Some(connection) = self.living() {
             // Nearly always, and then without a timer.
             match connection.try_submit(ask) {
-                Some(Ok(reply)) => return Ok(Pending { connection, reply, deadline }),
+                Some(Ok(reply)) => return Ok(self.pending(connection, reply, deadline)),
                 Some(Err(error @ Unanswered::Unwritable(_))) => return Err(error.into()),
                 Some(Err(_)) | None => {}
             }
@@ -108,7 +111,7 @@ impl Link {
             loop {
                 let connection = self.connection(&mut unreachable).await;
                 match connection.submit(ask).await {
-                    Ok(reply) => return Ok(Pending { connection, reply, deadline }),
+                    Ok(reply) => return Ok(self.pending(connection, reply, deadline)),
                     Err(Unanswered::Lost { ended: Ended::ByClient, fate }) => {
                         return Err(ClientError::Lost { ended: Ended::ByClient, fate });
                     }
@@ -119,7 +122,13 @@ impl Link {
             }
         });
         let sent = sent.await;
-        sent.unwrap_or_else(|_| Err(unreachable.unwrap_or_else(|| deadline.passed(Fate::NotSent))))
+        sent.unwrap_or_else(
+            |_| Err(unreachable.unwrap_or_else(|| deadline.passed(&self.dialer.address, Fate::NotSent))),
+        )
+    }
+
+    fn pending(&self, connection: Arc<Connection>, reply: oneshot::Receiver<Reply>, deadline: Deadline) -> Pending {
+        Pending { dialer: Arc::clone(&self.dialer), connection, reply, deadline }
     }
 
     /// The connection; a new one when there is none that lives, after as many attempts as it takes. Why the last one
@@ -191,11 +200,16 @@ impl Dialer {
         let stream = connecting.await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut)).flatten();
         let connection =
             stream.and_then(|stream| Connection::start(stream, self.options.max_in_flight, Arc::clone(&self.counters)));
-        if connection.is_ok() {
-            self.counters.connected();
-        } else {
-            self.counters.failed_to_connect();
+        match &connection {
+            Ok(_) => self.counters.connected(),
+            Err(_) => self.counters.failed_to_connect(),
         }
+        let away = connection.as_ref().err().map(|error| Arc::from(error.to_string()));
+        self.away.send_if_modified(|known| {
+            let is_news = *known != away;
+            *known = away;
+            is_news
+        });
         connection
     }
 
@@ -216,7 +230,7 @@ impl Pending {
             Ok(Err(_)) => Err(ClientError::Lost { ended: self.connection.ended(), fate: Fate::Unknown }),
             Err(_) => {
                 self.connection.close(&Ended::Overdue);
-                Err(self.deadline.passed(Fate::Unknown))
+                Err(self.deadline.passed(&self.dialer.address, Fate::Unknown))
             }
         }
     }

@@ -52,6 +52,7 @@ mod connection;
 mod consumer;
 mod error;
 mod fifo;
+mod gap;
 mod link;
 mod options;
 mod producer;
@@ -60,8 +61,9 @@ mod topic;
 
 pub use address::Address;
 pub use call::Client;
-pub use consumer::{Consumer, ConsumerBuilder, OutOfRange, Start};
+pub use consumer::{Consumer, ConsumerBuilder};
 pub use error::{ClientError, Ended, Fate, Place};
+pub use gap::{OutOfRange, Start};
 pub use options::{ClientBuilder, Resend};
 pub use producer::{Delivery, Outcome, Producer, ProducerBuilder, Sent};
 pub use stats::ClientStats;

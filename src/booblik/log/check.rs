@@ -1,16 +1,18 @@
 //! Looking at a partition's directory without changing it.
 
 use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 use super::name::segment_path;
 use super::parallel::each;
 use super::recover::Files;
 use super::scan::{Stop, scan};
+use super::tail::{Tail, tail};
 
 /// What a segment's file holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,14 +64,24 @@ pub fn check(directory: &Path) -> Result<Vec<SegmentCheck>> {
 }
 
 fn check_segment(directory: &Path, base: i64) -> Result<SegmentCheck> {
-    let file = File::open(segment_path(directory, base))?;
+    let path = segment_path(directory, base);
+    try_check(&path, base).map_err(|error| Error::from(error).at(path.display().to_string()))
+}
+
+fn try_check(path: &Path, base: i64) -> io::Result<SegmentCheck> {
+    let file = File::open(path)?;
     let file_bytes = file.metadata()?.len();
     let scanned = scan(&file, file_bytes, u64::MAX)?;
     let end_offset = base.saturating_add_unsigned(scanned.records);
-    let problem = match scanned.stop {
-        Stop::FileEnd | Stop::EndMark => None,
-        Stop::Torn => Some(format!("the file ends within record {end_offset}")),
-        Stop::Checksum => Some(format!("the checksum of record {end_offset} does not match")),
+    let stopped = match scanned.stop {
+        Stop::Torn => format!("the file ends within record {end_offset}"),
+        Stop::Checksum => format!("the checksum of record {end_offset} does not match"),
+        Stop::FileEnd | Stop::EndMark => format!("what is there instead of record {end_offset} is none"),
+    };
+    let problem = match tail(&file, scanned.end, file_bytes)? {
+        Tail::Nothing | Tail::Padding => None,
+        Tail::Torn | Tail::Unclear => Some(format!("{stopped}, and no good one follows in the file")),
+        Tail::Damage { good } => Some(format!("{stopped}, and good ones follow at byte {good}")),
     };
     Ok(SegmentCheck { base_offset: base, end_offset, bytes: scanned.end, file_bytes, problem })
 }
@@ -80,7 +92,11 @@ impl SegmentCheck {
         let found = match self.end_offset {
             end if end < next => format!("records {end} to {} are missing", next - 1),
             end if end > next => format!("it reaches to offset {end}, but another segment begins with {next}"),
-            _ => return,
+            // What comes after the last record that it should have is nobody's.
+            _ => {
+                self.problem = None;
+                return;
+            }
         };
         let problem = self.problem.take().map_or_else(|| found.clone(), |problem| format!("{problem}; {found}"));
         self.problem = Some(problem);

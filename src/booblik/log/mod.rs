@@ -13,6 +13,7 @@
 //! | `index` | offset → position, sparse |
 //! | `segment` | one open file |
 //! | `recover` | a directory becomes a log; a torn tail is cut |
+//! | `tail` | what follows the last record of a file: padding, remains, or records behind damage |
 //! | `parallel` | several files at a time |
 //! | `partition` | the writing side: append, roll, take back, resume |
 //! | `view` | the reading side, shared by all readers |
@@ -35,6 +36,7 @@ mod recover;
 mod retain;
 mod scan;
 mod segment;
+mod tail;
 mod view;
 
 pub use check::{SegmentCheck, check};
@@ -47,5 +49,6 @@ pub(crate) use durable::Durable;
 pub(crate) use parallel::each;
 pub(crate) use partition::PartitionLog;
 pub(crate) use record::encode;
+pub(crate) use recover::has_segments;
 pub(crate) use retain::Retention;
 pub(crate) use view::{Found, Slice, View};

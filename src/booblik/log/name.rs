@@ -32,6 +32,15 @@ pub(super) fn unsettled_path(directory: &Path, base: i64) -> PathBuf {
     directory.join(format!("{base:020}.unsettled"))
 }
 
+/// Where bytes are kept that were cut off a segment at byte `position`; the first of the names that is free.
+pub(super) fn aside_path(directory: &Path, base: i64, position: u64) -> PathBuf {
+    let name = |number: u32| match number {
+        0 => directory.join(format!("{base:020}.cut-at-{position}")),
+        _ => directory.join(format!("{base:020}.cut-at-{position}.{number}")),
+    };
+    (0..u32::MAX).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(u32::MAX))
+}
+
 /// The name of the directory of a partition.
 ///
 /// ```

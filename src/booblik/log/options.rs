@@ -28,7 +28,8 @@ pub enum OnDamage {
     /// Do not open: someone has to look.
     #[default]
     Refuse,
-    /// Open and say so. Reading in the gap is out of range.
+    /// Open and say so. Who reads in the gap is told where it ends: over the protocol by a record that counts as damaged
+    /// (`wire::gap_record`), within the process by `Partition::next_readable`.
     Serve,
 }
 

@@ -189,7 +189,8 @@ impl PartitionLog {
         Ok(())
     }
 
-    /// Finds out, after a failure, whether `bytes` more could be written, by writing zeros and cutting them off.
+    /// Finds out, after a failure, whether `bytes` more could be written, by creating a file, and by writing
+    /// zeros and cutting them off.
     ///
     /// # Errors
     ///
@@ -198,6 +199,9 @@ impl PartitionLog {
         if !self.take_back() {
             return Err(io::Error::other("the remains of a failed write are still there").into());
         }
+        // The next segment has to be created, too.
+        let file = self.directory.join("probe");
+        std::fs::File::create(&file).and_then(|_| std::fs::remove_file(&file))?;
         let zeros = vec![0; bytes.clamp(4 << 10, PROBE_BYTES)];
         let written = self.active.write_at(&zeros, self.position);
         self.take_back();
@@ -212,14 +216,19 @@ impl PartitionLog {
         if count == 0 {
             return 0;
         }
-        // First out of sight, then out of the directory: whoever found it before has the file open.
-        self.view.change(|segments| drop(segments.drain(..count)));
+        // What cannot be removed stays, with all that follows it: there must be no gap when the log is opened again.
+        let mut removed = 0;
         for segment in segments.iter().take(count) {
             if let Err(error) = segment.unlink() {
-                tracing::warn!(%error, "{}: segment {} cannot be removed", self.directory.display(), segment.base());
+                let place = self.directory.display();
+                tracing::warn!(%error, "{place}: segment {} cannot be removed; it is tried again", segment.base());
+                break;
             }
+            removed += 1;
         }
+        // Whoever found one of them before has its file open.
+        self.view.change(|segments| drop(segments.drain(..removed)));
         self.durable.directory_changed();
-        count
+        removed
     }
 }

@@ -1,34 +1,31 @@
 //! A directory becomes a log.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::buffer::spare_capacity;
 use rustix::fs::{fdatasync, ftruncate};
-use rustix::io::pread;
 
 use crate::error::{Error, Kind, Result};
 
-use super::name::{Name, segment_of, segment_path, unsettled_path};
+use super::name::{Name, aside_path, segment_of, segment_path, unsettled_path};
 use super::options::{LogOptions, OnDamage};
 use super::parallel::each;
 use super::partition::PartitionLog;
-use super::scan::{Scanned, scan};
+use super::scan::{Scanned, Stop, scan};
 use super::segment::Segment;
-
-/// How far behind the last record it is looked for something else than padding.
-const LOOK_BYTES: usize = 64 << 10;
+use super::tail::{Tail, data_end, tail};
 
 impl PartitionLog {
     /// Opens the log in `directory`, which is created if it is not there. Every file is read once, to its end. What
-    /// follows the last good record of the last segment is cut off, and said in a log line if it is not padding.
+    /// follows the last good record of the last segment is cut off, and said in a log line if it is not padding; unless
+    /// good records follow.
     ///
     /// # Errors
     ///
     /// `Kind::Corrupt` for a name that could be a segment's and is not, for segments that overlap, and, unless the
-    /// options say otherwise, for records that are missing in the middle. `Kind::Io`, `Kind::DiskFull`.
+    /// options say otherwise, for records that are missing or damaged in the middle. `Kind::Io`, `Kind::DiskFull`.
     pub(crate) fn open(directory: &Path, options: LogOptions) -> Result<Self> {
         let place = directory.display().to_string();
         options.check().map_err(|error| error.at(&place))?;
@@ -39,6 +36,16 @@ impl PartitionLog {
         };
         open().map_err(|error: Error| if error.place().is_none() { error.at(&place) } else { error })
     }
+}
+
+/// Whether there is a segment in `directory`.
+pub(crate) fn has_segments(directory: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        if segment_of(&entry?.file_name().to_string_lossy()) != Name::Other {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The first offsets of the segments in a directory, ascending.
@@ -90,11 +97,15 @@ struct LoadedSegment {
 }
 
 impl LoadedSegment {
-    fn load(directory: &Path, base: i64, options: &LogOptions) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).open(segment_path(directory, base))?;
-        let file_bytes = file.metadata()?.len();
-        let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
-        Ok(Self { base, file, file_bytes, scanned })
+    fn load(directory: &Path, base: i64, options: &LogOptions) -> Result<Self> {
+        let path = segment_path(directory, base);
+        let load = || {
+            let file = OpenOptions::new().read(true).write(true).open(&path)?;
+            let file_bytes = file.metadata()?.len();
+            let scanned = scan(&file, file_bytes, options.index_interval_bytes)?;
+            Ok(Self { base, file, file_bytes, scanned })
+        };
+        load().map_err(|error: io::Error| Error::from(error).at(path.display().to_string()))
     }
 
     fn end(&self) -> i64 {
@@ -120,7 +131,7 @@ impl Loaded {
         if options.on_damage == OnDamage::Refuse {
             return Err(Error::new(Kind::Corrupt, missing));
         }
-        tracing::error!("{}: {missing}; reading there is out of range", directory.display());
+        tracing::error!("{}: {missing}; who reads there is told to go on behind it", directory.display());
         Ok(true)
     }
 
@@ -129,7 +140,7 @@ impl Loaded {
             let active = Arc::new(Segment::create(directory, 0, options.index_interval_bytes)?);
             return Ok(PartitionLog::new(directory, options, vec![Arc::clone(&active)], active));
         };
-        cut_tail(directory, last)?;
+        cut_tail(directory, last, options.on_damage)?;
         let mut segments = Vec::new();
         for loaded in self.segments {
             segments.push(Arc::new(settled(directory, loaded)?));
@@ -154,28 +165,54 @@ fn settled(directory: &Path, loaded: LoadedSegment) -> io::Result<Segment> {
     Ok(segment)
 }
 
-/// Cuts off what follows the last record. It must not come back when later records happen to end where it begins.
-fn cut_tail(directory: &Path, last: &LoadedSegment) -> io::Result<()> {
+/// Cuts off what follows the last record. It must not come back when later records happen to end where it begins. Good
+/// records behind damage are not removed unless the options say so, and then they are kept beside.
+fn cut_tail(directory: &Path, last: &LoadedSegment, on_damage: OnDamage) -> Result<()> {
     let LoadedSegment { base, file, file_bytes, scanned } = last;
-    if *file_bytes > scanned.end {
-        if !is_padding(file, scanned.end)? {
-            let cut = file_bytes - scanned.end;
-            let (stop, end) = (scanned.stop, last.end());
-            let place = directory.display();
-            tracing::warn!("{place}: segment {base} ends in {cut} bytes that are no record ({stop:?}): cut at {end}");
+    let (position, end, place) = (scanned.end, last.end(), directory.display());
+    let what = tail(file, position, *file_bytes)?;
+    if let Tail::Damage { good } = what
+        && on_damage == OnDamage::Refuse
+        && !unsettled_path(directory, *base).exists()
+    {
+        let text = format!(
+            "segment {base} is damaged at byte {position}, record {end}, and good records follow at byte {good}; with \
+             `on.damage` set to `serve` the log ends there, and what follows is kept in a file beside it"
+        );
+        return Err(Error::new(Kind::Corrupt, text));
+    }
+    match what {
+        Tail::Nothing | Tail::Padding => {}
+        Tail::Torn if scanned.stop == Stop::Torn => {
+            let cut = file_bytes - position;
+            tracing::warn!("{place}: segment {base} ends in {cut} bytes of a record that is not whole: cut at {end}");
         }
-        ftruncate(file, scanned.end)?;
+        Tail::Torn | Tail::Unclear | Tail::Damage { .. } => {
+            let kept = keep_aside(directory, last)?;
+            tracing::error!(
+                "{place}: segment {base} is damaged at byte {position}: cut at {end}; the rest is in {kept}"
+            );
+        }
+    }
+    if what != Tail::Nothing {
+        ftruncate(file, position).map_err(io::Error::from)?;
     }
     // What a killed process wrote may be in memory only. From here on it counts as synced.
-    fdatasync(file)?;
-    Ok(())
+    Ok(fdatasync(file).map_err(io::Error::from)?)
 }
 
-/// Whether only zeros follow, as far as it is looked.
-fn is_padding(file: &File, position: u64) -> io::Result<bool> {
-    let mut ahead = Vec::with_capacity(LOOK_BYTES);
-    pread(file, spare_capacity(&mut ahead), position)?;
-    Ok(ahead.iter().all(|byte| *byte == 0))
+/// Copies what follows the last record to a file beside it, and returns its name.
+fn keep_aside(directory: &Path, last: &LoadedSegment) -> io::Result<String> {
+    let LoadedSegment { base, file, file_bytes, scanned } = last;
+    let end = data_end(file, scanned.end, *file_bytes)?;
+    let path = aside_path(directory, *base, scanned.end);
+    let mut from = file;
+    from.seek(SeekFrom::Start(scanned.end))?;
+    let mut to = OpenOptions::new().write(true).create_new(true).open(&path)?;
+    io::copy(&mut from.take(end - scanned.end), &mut to)?;
+    to.sync_all()?;
+    File::open(directory)?.sync_all()?;
+    Ok(path.file_name().unwrap_or_default().display().to_string())
 }
 
 fn remove_from(directory: &Path, bases: &[i64]) -> io::Result<()> {

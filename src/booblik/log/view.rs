@@ -24,7 +24,11 @@ pub(crate) enum Found {
     /// The next record will be appended here.
     CaughtUp,
     Slice(Slice),
-    /// Never written, removed, or missing.
+    /// Damage has left nothing up to `next`.
+    Gap {
+        next: i64,
+    },
+    /// Never written, or removed.
     OutOfRange,
 }
 
@@ -94,7 +98,7 @@ impl View {
         };
         let record = u64::try_from(offset - segment.base()).unwrap_or(u64::MAX);
         if record >= segment.records() {
-            return Ok(Found::OutOfRange);
+            return Ok(Found::Gap { next: self.next_readable(offset) });
         }
         let position = segment.position_of(record)?;
         let (sealed, bytes) = (segment.is_sealed(), segment.bytes() - position);
@@ -111,6 +115,7 @@ impl View {
         let high_watermark = self.end();
         let slice = match self.find(offset)? {
             Found::CaughtUp => return Ok(Batch::empty(offset, high_watermark)),
+            Found::Gap { next } => return Err(missing(offset, next)),
             Found::OutOfRange => return Err(self.out_of_range(offset)),
             Found::Slice(slice) => slice,
         };
@@ -169,6 +174,10 @@ impl Slice {
         stored.truncate(bytes);
         Ok(stored)
     }
+}
+
+fn missing(offset: i64, next: i64) -> Error {
+    Error::new(Kind::OutOfRange, format!("records {offset} to {} are missing: the log is damaged there", next - 1))
 }
 
 /// Records that follow each other, as they are stored.

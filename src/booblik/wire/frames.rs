@@ -26,6 +26,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// assert_eq!(frames.next()?.as_deref(), Some(&b"hi"[..]));
 /// assert_eq!(frames.next()?, None);
 /// assert!(frames.has_partial(), "half of a length");
+/// assert_eq!(frames.frame_bytes(), 0, "not known yet");
 /// # Ok::<(), slipstream::booblik::wire::WireError>(())
 /// ```
 #[derive(Debug)]
@@ -60,6 +61,14 @@ impl Frames {
         let Some(head) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return 0 };
         let length = (u32::from_be_bytes(*head) as usize).min(MAX_FRAME_BYTES);
         (LENGTH_BYTES + length).saturating_sub(self.buffer.len())
+    }
+
+    /// The bytes of the frame that has begun, with its length; 0 when that is not here yet.
+    pub fn frame_bytes(&self) -> usize {
+        match self.missing_bytes() {
+            0 => 0,
+            missing => self.buffer.len() + missing,
+        }
     }
 
     /// Adds bytes that were read elsewhere.

@@ -5,6 +5,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use super::batch::Payloads;
 use super::cursor::Cursor;
 use super::encode::put_size;
+use super::gap::gap_end;
 use super::{MAX_RECORD_BYTES, RECORD_HEADER_BYTES, WireError, crc32c};
 
 /// The answer to a fetch: records, each of which has the checksum that was stored with it, and why there are no more.
@@ -46,6 +47,12 @@ pub enum Damage {
     /// The size is one that no record has, so that the next record cannot be found either.
     #[error("its size is said to be {0}")]
     Size(i32),
+    /// The broker has lost it, and all others before the offset `next`.
+    #[error("the broker has lost it, and all records before {next}")]
+    Gap {
+        /// Where to go on reading.
+        next: i64,
+    },
 }
 
 /// Records of a fetch: a slice of the answer, checked when it was decoded.
@@ -204,6 +211,9 @@ fn step(cursor: &mut Cursor<'_>) -> Result<(), Ending> {
     // The length before the checksum: a cut tail is no damage.
     let payload = cursor.take(record_bytes as usize).ok_or(Ending::Cut { record_bytes })?;
     let computed = crc32c(payload);
+    if let Some(next) = gap_end(payload, stored, computed) {
+        return Err(Ending::Damaged(Damage::Gap { next }));
+    }
     if computed != stored {
         return Err(Ending::Damaged(Damage::Checksum { stored, computed }));
     }

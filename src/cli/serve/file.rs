@@ -25,16 +25,25 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>> {
     read.map_err(|wrong| Error::new(Kind::Config, wrong).at(at()))
 }
 
-/// Lines `key=value`; those that begin with `#` or `!` are comments.
+/// Lines `key=value` or `key: value`; those that begin with `#` or `!` are comments, and one that ends with `\\` goes on
+/// with the next.
 pub(super) fn properties(text: &str) -> Result<Vec<(String, String)>, String> {
-    let lines = text.lines().map(str::trim).enumerate();
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', '!']));
-    lines
-        .map(|(at, line)| match line.split_once('=') {
-            Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
-            None => Err(format!("line {}: `{line}` is no `key=value`", at + 1)),
-        })
-        .collect()
+    let mut pairs = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let mut line = line.trim().to_owned();
+        if line.is_empty() || line.starts_with(['#', '!']) {
+            continue;
+        }
+        while let Some(more) = line.strip_suffix('\\') {
+            line = format!("{more}{}", lines.next().map_or("", |(_, next)| next.trim()));
+        }
+        let Some((key, value)) = line.split_once(['=', ':']) else {
+            return Err(format!("line {}: `{line}` is no `key=value`", at + 1));
+        };
+        pairs.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    Ok(pairs)
 }
 
 /// Tables within tables are dots of a key.

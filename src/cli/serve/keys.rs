@@ -136,6 +136,7 @@ pub(super) const KEYS: &[Key] = &[
     }),
     Key::broker("booblik.idle.millis", POSITIVE, |to, value| store(&mut to.server.idle, millis(value))),
     Key::broker("booblik.read.stall.millis", POSITIVE, |to, value| store(&mut to.server.read_stall, millis(value))),
+    Key::broker("booblik.request.millis", POSITIVE, |to, value| store(&mut to.server.request, millis(value))),
     Key::broker("booblik.write.stall.millis", POSITIVE, |to, value| store(&mut to.server.write_stall, millis(value))),
     Key::broker("booblik.drain.millis", NUMBER, |to, value| {
         store(&mut to.server.drain, value.parse().ok().map(Duration::from_millis))

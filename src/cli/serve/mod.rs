@@ -17,6 +17,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::booblik::broker::{Broker, Server};
+use crate::booblik::broker::{Broker, Server, topics_in};
 use crate::error::{Error, Kind, Result};
 use metrics::Meter;
 use settings::Settings;
@@ -55,16 +56,19 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     crate::log::init();
-    let settings = Sources::of(&arguments, std::env::vars_os())?.settings()?;
+    let sources = Sources::of(&arguments, std::env::vars_os())?;
+    let settings = sources.settings()?;
+    let settings = settings.clone().for_topics(&topics(&settings)?)?;
     settings
         .without_effect
         .iter()
         .for_each(|key| tracing::warn!("{key} has no effect: there is one way to do it here"));
     // From here on a signal ends it gently, also while it is reading its log.
     let mut stop = Stop::listen()?;
+    tell(["booblik starting".to_owned()].into_iter().chain(sources.lines()).collect::<Vec<_>>().join("\n")).await;
     let (broker, server) = tokio::select! {
         started = start(&settings) => started?,
-        () = stop.signal() => return Ok(ExitCode::SUCCESS),
+        () = stop.signal() => return Ok(stopped().await),
     };
     let meter = Meter::new(&broker, &server);
     tokio::select! {
@@ -75,8 +79,18 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         closed = drain(broker, server) => closed?,
         () = stop.signal() => return Err(Error::new(Kind::Abandoned, "a second signal came before all was written")),
     }
+    Ok(stopped().await)
+}
+
+async fn stopped() -> ExitCode {
     let _it_is_over_anyway = tokio::time::timeout(LAST_WORD, tell("booblik stopped".to_owned())).await;
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
+}
+
+/// The names of the topics that there will be.
+fn topics(settings: &Settings) -> Result<BTreeSet<String>> {
+    let there = if settings.directory.is_dir() { topics_in(&settings.directory)? } else { BTreeMap::new() };
+    Ok(there.into_keys().chain(settings.topics.iter().map(|(name, _)| name.clone())).collect())
 }
 
 async fn start(settings: &Settings) -> Result<(Broker, Server)> {

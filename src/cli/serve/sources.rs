@@ -15,6 +15,9 @@ use crate::util::nearest;
 /// Variables of the tools beside the broker.
 const OTHERS: &[&str] = &["BOOBLIK_BROKER", "BOOBLIK_IMAGE"];
 
+/// Begins the origin of what the environment says.
+const VARIABLE: &str = "environment variable";
+
 /// A value and who gave it.
 #[derive(Debug, Clone)]
 struct Given {
@@ -31,15 +34,29 @@ impl Sources {
     pub(super) fn of(arguments: &Arguments, environment: impl Iterator<Item = (OsString, OsString)>) -> Result<Self> {
         let mut sources = Self::default();
         if let Some(path) = &arguments.config {
-            for (key, value) in file::read(path)? {
-                sources.add(&key, &value, &path.display().to_string())?;
-            }
+            let origin = path.display().to_string();
+            sources
+                .add_all(file::read(path)?.into_iter().map(|(key, value)| (key, value, origin.clone())).collect())?;
         }
+        let mut variables = Vec::new();
         for (name, value) in environment {
-            sources.add_variable(&name, &value)?;
+            variables.extend(variable(&name, &value)?);
         }
-        sources.add_flags(arguments)?;
+        sources.add_all(variables)?;
+        sources.add_all(flags(arguments)?)?;
         Ok(sources)
+    }
+
+    /// What one source says: `(key, value, origin)`. Its port and address win over its `booblik.listen`, in whatever order
+    /// they come.
+    fn add_all(&mut self, mut given: Vec<(String, String, String)>) -> Result<()> {
+        given.sort_by_key(|(key, ..)| key != LISTEN);
+        given.iter().try_for_each(|(key, value, origin)| self.add(key, value, origin))
+    }
+
+    /// A line for each key that is set, with who has set it.
+    pub(super) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(key, Given { value, origin })| format!("  {key} = {value} ({origin})"))
     }
 
     /// Takes a value, unless it is blank, which is as if it were not there.
@@ -55,7 +72,8 @@ impl Sources {
             self.put(key, value, origin);
             return Ok(());
         }
-        let Some((host, port)) = value.rsplit_once(':').filter(|(host, _)| !host.is_empty()) else {
+        let is_host = |host: &str| !host.is_empty() && (!host.contains(':') || host.starts_with('['));
+        let Some((host, port)) = value.rsplit_once(':').filter(|(host, _)| is_host(host)) else {
             return Err(wrong(key, value, "`host:port` or `[address]:port`", origin));
         };
         self.put(HOST, host, origin);
@@ -65,35 +83,6 @@ impl Sources {
 
     fn put(&mut self, key: &str, value: &str, origin: &str) {
         self.0.insert(key.to_owned(), Given { value: value.to_owned(), origin: origin.to_owned() });
-    }
-
-    /// `BOOBLIK_DATA_DIR` is `booblik.data.dir`.
-    fn add_variable(&mut self, name: &OsString, value: &OsString) -> Result<()> {
-        let Some(name) = name.to_str().filter(|name| name.starts_with("BOOBLIK_")) else { return Ok(()) };
-        let origin = format!("environment variable {name}");
-        let value = value.to_str().ok_or_else(|| Error::new(Kind::Config, "its value is not UTF-8").at(&*origin))?;
-        if OTHERS.contains(&name) || is_of_kubernetes(name, value) {
-            return Ok(());
-        }
-        self.add(&name.to_ascii_lowercase().replace('_', "."), value, &origin)
-    }
-
-    fn add_flags(&mut self, arguments: &Arguments) -> Result<()> {
-        for pair in &arguments.set {
-            let Some((key, value)) = pair.split_once('=') else {
-                return Err(Error::new(Kind::Config, format!("`{pair}` is no `key=value`")).at("flag --set"));
-            };
-            self.add(key.trim(), value, "flag --set")?;
-        }
-        if let Some(directory) = &arguments.dir {
-            let text =
-                directory.to_str().ok_or_else(|| Error::new(Kind::Config, "it is not UTF-8").at("flag --dir"))?;
-            self.add(DIRECTORY, text, "flag --dir")?;
-        }
-        if let Some(listen) = &arguments.listen {
-            self.add(LISTEN, listen, "flag --listen")?;
-        }
-        self.add(TOPICS, &arguments.topic.join(","), "flag --topic")
     }
 
     /// What all of it comes to.
@@ -110,9 +99,46 @@ impl Sources {
             let mut options: TopicOptions = settings.broker.for_topic(topic).clone();
             key.set_for(&mut options, &given.value).ok_or_else(|| given.wrong(name, key))?;
             settings.broker = settings.broker.topic(topic, options);
+            if given.origin.starts_with(VARIABLE) {
+                settings.of_variables.insert(topic.to_owned());
+            }
+        }
+        let (most, frame) = (settings.server.max_partial_bytes, settings.server.max_frame_bytes);
+        if most < frame {
+            let text = format!("`booblik.max.partial.bytes` is {most}, less than `booblik.max.frame.bytes`, {frame}");
+            return Err(Error::new(Kind::Config, text));
         }
         Ok(settings)
     }
+}
+
+/// `BOOBLIK_DATA_DIR` is `booblik.data.dir`.
+fn variable(name: &OsString, value: &OsString) -> Result<Option<(String, String, String)>> {
+    let Some(name) = name.to_str().filter(|name| name.starts_with("BOOBLIK_")) else { return Ok(None) };
+    let origin = format!("{VARIABLE} {name}");
+    let value = value.to_str().ok_or_else(|| Error::new(Kind::Config, "its value is not UTF-8").at(&*origin))?;
+    if OTHERS.contains(&name) || is_of_kubernetes(name, value) {
+        return Ok(None);
+    }
+    Ok(Some((name.to_ascii_lowercase().replace('_', "."), value.to_owned(), origin)))
+}
+
+fn flags(arguments: &Arguments) -> Result<Vec<(String, String, String)>> {
+    let given = |key: &str, value: &str, flag: &str| (key.to_owned(), value.to_owned(), format!("flag {flag}"));
+    let mut flags = Vec::new();
+    for pair in &arguments.set {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(Error::new(Kind::Config, format!("`{pair}` is no `key=value`")).at("flag --set"));
+        };
+        flags.push(given(key.trim(), value, "--set"));
+    }
+    if let Some(directory) = &arguments.dir {
+        let text = directory.to_str().ok_or_else(|| Error::new(Kind::Config, "it is not UTF-8").at("flag --dir"))?;
+        flags.push(given(DIRECTORY, text, "--dir"));
+    }
+    flags.extend(arguments.listen.iter().map(|listen| given(LISTEN, listen, "--listen")));
+    flags.push(given(TOPICS, &arguments.topic.join(","), "--topic"));
+    Ok(flags)
 }
 
 impl Given {

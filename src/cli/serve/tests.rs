@@ -110,10 +110,46 @@ fn the_words_of_the_reference_are_understood() -> Result<()> {
 }
 
 #[test]
+fn port_and_address_win_over_listen_of_the_same_source_in_any_order() -> Result<()> {
+    let mut variables = [("BOOBLIK_LISTEN", "0.0.0.0:9092"), ("BOOBLIK_PORT", "9102")];
+    for _ in 0..2 {
+        assert_eq!(settings(&flags(), &variables)?.listen(), "0.0.0.0:9102");
+        variables.reverse();
+    }
+    let arguments = Arguments { listen: Some("[::1]:1".to_owned()), ..flags() };
+    assert_eq!(settings(&arguments, &variables)?.listen(), "[::1]:1", "a flag is stronger");
+    let told = refusal(&Arguments { listen: Some("::1:9092".to_owned()), ..flags() }, &[]);
+    assert_eq!(told, "flag --listen: `booblik.listen` is `::1:9092`, and has to be `host:port` or `[address]:port`");
+    Ok(())
+}
+
+#[test]
+fn keys_of_topics_are_for_topics_that_there_are() -> Result<()> {
+    let known = ["words", "My-Topic"].map(str::to_owned).into();
+    let of = |arguments: &Arguments, environment: &[(&str, &str)]| settings(arguments, environment)?.for_topics(&known);
+    let found = of(&flags(), &[("BOOBLIK_TOPIC_MY_TOPIC_RETENTION_BYTES", "5")])?;
+    assert_eq!(found.broker.for_topic("My-Topic").retention_bytes, Some(5));
+    let wrong = Arguments { set: vec!["booblik.topic.wrods.retention.bytes=5".to_owned()], ..flags() };
+    let told = of(&wrong, &[]).map(drop).map_err(|error| error.to_string());
+    assert_eq!(told, Err("`booblik.topic.wrods…`: there is no such topic; did you mean `words`?".to_owned()));
+    let spelled = Arguments { set: vec!["booblik.topic.my.topic.retention.bytes=5".to_owned()], ..flags() };
+    assert!(of(&spelled, &[]).is_err(), "elsewhere names are what they are");
+    Ok(())
+}
+
+#[test]
+fn a_limit_that_contradicts_another_names_both() {
+    let told = refusal(&flags(), &[("BOOBLIK_MAX_PARTIAL_BYTES", "1000")]);
+    assert_eq!(told, "`booblik.max.partial.bytes` is 1000, less than `booblik.max.frame.bytes`, 8388608");
+}
+
+#[test]
 fn a_file_is_toml_or_properties() {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let text = "# comment\nbooblik.port=1\n\nbooblik.topics = a:1,b:2\n";
     assert_eq!(file::properties(text), Ok(vec![pair("booblik.port", "1"), pair("booblik.topics", "a:1,b:2")]));
+    let java = "booblik.port: 1\nbooblik.topics=a:1,\\\n  b:2\n";
+    assert_eq!(file::properties(java), Ok(vec![pair("booblik.port", "1"), pair("booblik.topics", "a:1,b:2")]));
     assert_eq!(file::properties("a\n"), Err("line 1: `a` is no `key=value`".to_owned()));
     assert_eq!(file::toml("booblik.port = 1"), Ok(vec![pair("booblik.port", "1")]));
     assert_eq!(

@@ -49,7 +49,7 @@ impl Bounds {
 }
 
 /// The first key after all those that start with `prefix`; `None` when nothing sorts behind them.
-fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let (last, head) =
         prefix.iter().rposition(|byte| *byte != u8::MAX).and_then(|at| prefix.get(..=at)?.split_last())?;
     let mut end = head.to_vec();

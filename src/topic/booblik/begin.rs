@@ -30,10 +30,18 @@ pub(super) async fn find<L: Log>(
     is_new: bool,
 ) -> Result<From> {
     let name = place(&wanted.name, partition);
-    if let Some(kept) = kept {
-        verify(log, bounds, kept).await?;
-    }
+    let verified = match kept {
+        Some(kept) => verify(log, bounds, kept).await,
+        None => Ok(()),
+    };
     let committed = kept.map(|kept| kept.next);
+    if wanted.folded.is_some() {
+        // A position in another log says nothing; whether it is another one to the tables, they find out.
+        let committed = committed.filter(|_| verified.is_ok());
+        let offset = wanted.folded_from(partition, committed, bounds).unwrap_or(bounds.low);
+        return Ok(From { offset, committed });
+    }
+    verified?;
     match begin(wanted, committed, bounds, is_new) {
         Begin::Position(offset) | Begin::Start(offset) => Ok(From { offset, committed }),
         Begin::Moved { to, position } => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::feeding::Feeder;
@@ -38,6 +39,8 @@ struct Inner<L> {
     /// Ends the reading of each partition.
     readings: Mutex<HashMap<Tp, DropGuard>>,
     stop: CancellationToken,
+    /// The log was out of reach, and is not any more.
+    back: Notify,
 }
 
 impl<L: Log> LogDriver<L> {
@@ -52,9 +55,13 @@ impl<L: Log> LogDriver<L> {
         };
         let stop = CancellationToken::new();
         let (topics, readings) = (subscription.topics, Mutex::default());
-        let inner = Arc::new(Inner { log, topics, kept, events, readings, stop: stop.clone() });
+        let inner = Arc::new(Inner { log, topics, kept, events, readings, stop: stop.clone(), back: Notify::new() });
         let looking = Arc::clone(&inner);
         runtime.spawn(async move { looking.stop.run_until_cancelled(looking.look()).await });
+        if let Some(away) = inner.log.away() {
+            let watching = Arc::clone(&inner);
+            runtime.spawn(async move { watching.stop.run_until_cancelled(watching.watch(away)).await });
+        }
         Ok(Self { inner, stop })
     }
 }
@@ -78,23 +85,48 @@ impl<L: Log> Inner<L> {
                     return;
                 }
             }
-            match (known.values().all(|found| found.there), L::LOOK_AGAIN) {
+            let pause = match (known.values().all(|found| found.there), L::LOOK_AGAIN) {
                 (true, None) => return,
-                (true, Some(pause)) => tokio::time::sleep(pause).await,
-                (false, _) => tokio::time::sleep(MISSING_AGAIN).await,
+                (true, Some(pause)) => pause,
+                (false, _) => MISSING_AGAIN,
+            };
+            // A broker that comes back may have other topics, and what was said before was taken back with its return.
+            if tokio::time::timeout(pause, self.back.notified()).await.is_ok() {
+                known.values_mut().for_each(|found| found.told = None);
+            }
+        }
+    }
+
+    /// Says that the log cannot be reached, and that it can again.
+    async fn watch(&self, mut away: watch::Receiver<Option<Arc<str>>>) {
+        let mut is_said = false;
+        loop {
+            let why = away.borrow_and_update().clone();
+            if why.is_some() != is_said {
+                is_said = why.is_some();
+                let text = why.map(|why| format!("the broker cannot be reached: {why}"));
+                // An app that does not listen any more has ended.
+                let _ = self.events.send(Event::Notice { topic: None, text }).await;
+                if !is_said {
+                    self.back.notify_one();
+                }
+            }
+            if away.changed().await.is_err() {
+                return;
             }
         }
     }
 
     async fn look_for(&self, wanted: &Wanted, found: &mut Found) -> Result<()> {
-        let is_new = found.looked;
+        // What turns up at a later look was created since the first one.
+        let is_new = found.was_looked_for;
         let trouble = match self.assign(wanted, is_new).await {
             Ok(true) => {
-                (found.looked, found.there) = (true, true);
+                (found.was_looked_for, found.there) = (true, true);
                 None
             }
             Ok(false) => {
-                found.looked = true;
+                found.was_looked_for = true;
                 Some(self.log.missing(wanted))
             }
             Err(error) if error.is_retryable() => Some(error.to_string()),
@@ -189,7 +221,8 @@ impl<L: Log> Inner<L> {
 /// What is known of a topic.
 #[derive(Default)]
 struct Found {
-    looked: bool,
+    /// The broker has answered whether it is there.
+    was_looked_for: bool,
     there: bool,
     told: Option<String>,
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::log::{Log, Reader as _};
 use super::place;
 use crate::error::{Error, Kind, Result};
-use crate::topic::begin::{Begin, begin, describe};
-use crate::topic::driver::{Event, EventSender, Feed, Wanted};
+use crate::topic::begin::{Begin, Bounds, begin, describe, describe_gap};
+use crate::topic::driver::{Event, EventSender, Feed, OutOfRange, Wanted};
 
 /// How long a partition that cannot be read is left alone.
 const TRY_AGAIN: Duration = Duration::from_millis(500);
@@ -56,7 +56,9 @@ impl<L: Log> Feeder<L> {
         while let Some(room) = self.room().await {
             let bytes = reader.next(&mut records, room).await?;
             self.next = reader.position();
-            self.feed.queue.push_batch(&mut records, bytes);
+            if !records.is_empty() {
+                self.feed.queue.push_batch(&mut records, bytes);
+            }
             if self.troubled {
                 self.say(None).await;
             }
@@ -86,8 +88,26 @@ impl<L: Log> Feeder<L> {
                 tracing::error!(topic, partition = self.feed.partition, to, "{}", describe(position, bounds));
                 Ok(to)
             }
-            _ => Err(error.at(place(&self.feed.topic, self.feed.partition))),
+            Begin::Position(position) => self.pass(position, bounds).await,
+            Begin::Start(_) | Begin::Refused { .. } => Err(error.at(place(&self.feed.topic, self.feed.partition))),
         }
+    }
+
+    /// Goes on behind records that are missing inside of the log, with the first that can be read: whatever the policy
+    /// says but to stop, since what is behind them was not read yet.
+    async fn pass(&self, position: i64, bounds: Bounds) -> Result<i64> {
+        let (topic, partition) = (&*self.feed.topic, self.feed.partition);
+        let next = self.log.next_readable(topic, partition, position).await?;
+        if next <= position {
+            return Ok(position); // Written since.
+        }
+        let missing = describe_gap(position, next, bounds);
+        if self.wanted.out_of_range == OutOfRange::Stop {
+            let text = format!("{missing}; the topic's out-of-range policy can say to go on behind them");
+            return Err(Error::new(Kind::OutOfRange, text).at(place(topic, partition)));
+        }
+        tracing::error!(topic, partition, to = next, "{missing}");
+        Ok(next)
     }
 
     /// Says once what is wrong, and that it is over.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::groups::GroupList;
 use rdkafka::{Offset, TopicPartitionList};
 
 use super::client::{self, Place, Quiet};
@@ -85,6 +86,11 @@ impl Lookup {
             Ok(element.offset().to_raw().unwrap_or(-1))
         };
         places.iter().map(offset_of).collect()
+    }
+
+    /// What the broker says of a group.
+    pub(super) fn group_list(&self, group: &str) -> KafkaResult<GroupList> {
+        self.client().client().fetch_group_list(Some(group), LOOKUP_TIMEOUT)
     }
 
     /// The identity of the cluster; `None` while no broker has told it.

@@ -4,6 +4,7 @@ mod client;
 mod commits;
 mod context;
 mod events;
+mod leftover;
 mod lookup;
 mod manage;
 mod part;

@@ -35,6 +35,8 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) enum Command {
     /// The topics have been looked at: reading may begin.
     Subscribe,
+    /// Leaves the group and joins it again, so that all partitions are assigned anew.
+    Rejoin,
     Commit(Vec<Position>, Reply),
     Seek(Place, i64, oneshot::Sender<Result<Assignment>>),
     /// Partitions that are to be read without a group.
@@ -227,11 +229,10 @@ impl Reader {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Subscribe => {
-                let names: Vec<&str> = self.subscription.topics.iter().map(|wanted| &*wanted.name).collect();
-                if let Err(error) = self.consumer.subscribe(&names) {
-                    self.outbox.fail(client::to_error(&error, "cannot subscribe"));
-                }
+            Command::Subscribe => self.subscribe(),
+            Command::Rejoin => {
+                self.consumer.unsubscribe();
+                self.subscribe(); // librdkafka does it when it has left
             }
             Command::Commit(positions, reply) => self.commits.add(positions, &self.parts, Some(reply)),
             Command::Seek(place, offset, reply) => {
@@ -240,6 +241,13 @@ impl Reader {
             }
             Command::Take(places) => self.inbox.take_without_group(places),
             Command::Close => self.closing = true,
+        }
+    }
+
+    fn subscribe(&mut self) {
+        let names: Vec<&str> = self.subscription.topics.iter().map(|wanted| &*wanted.name).collect();
+        if let Err(error) = self.consumer.subscribe(&names) {
+            self.outbox.fail(client::to_error(&error, "cannot subscribe"));
         }
     }
 

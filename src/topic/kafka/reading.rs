@@ -69,6 +69,7 @@ pub(super) fn subscribe(
         shared: Arc::clone(&shared),
         topics: subscription.topics.clone(),
         in_group: matches!(subscription.group, Membership::Group(_)),
+        static_in: static_in(&backend.consumer, &subscription.group),
         events: events.clone(),
         commands: commands.downgrade(),
         signal: Arc::clone(&signal),
@@ -102,6 +103,14 @@ pub(super) fn subscribe(
     })?;
     tokio::spawn(watch.run());
     Ok(Arc::new(KafkaDriver { commands, signal, shared, lookup, ended, stop: stop.drop_guard() }))
+}
+
+/// The group in which this is a static member that assigns partitions itself; with the newer protocol the broker does.
+fn static_in(config: &KafkaConfig, group: &Membership) -> Option<Arc<str>> {
+    let Membership::Group(group) = group else { return None };
+    let is_static = config.get("group.instance.id").is_some_and(|id| !id.is_empty());
+    let by_members = config.get("group.protocol").is_none_or(|protocol| !protocol.eq_ignore_ascii_case("consumer"));
+    (is_static && by_members).then(|| Arc::clone(group))
 }
 
 fn consumer(

@@ -169,6 +169,10 @@ impl Reader {
                 continue;
             };
             let at = position.as_ref().map(|(next, _)| *next);
+            if let Some(from) = wanted.folded_from(place.1, at, *bounds) {
+                begins.push((place, from, position.clone()));
+                continue;
+            }
             let begin = begin::begin(wanted, at, *bounds, self.shared.is_new(&place));
             match begin {
                 Begin::Position(from) => begins.push((place, from, position.clone())),
@@ -321,6 +325,6 @@ pub(super) fn name(place: &Place) -> String {
     format!("{}[{}]", place.0, place.1)
 }
 
-fn names(places: &[Place]) -> String {
+pub(super) fn names(places: &[Place]) -> String {
     places.iter().map(name).collect::<Vec<_>>().join(", ")
 }

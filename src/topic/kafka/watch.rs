@@ -3,14 +3,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::Admin;
+use super::leftover::Leftover;
 use super::lookup::{self, Lookup};
 use super::reader::Command;
+use super::rebalance::names;
 use super::shared::Shared;
 use super::wake::Signal;
 use crate::error::Result;
@@ -29,6 +31,8 @@ pub(super) struct Watch {
     pub shared: Arc<Shared>,
     pub topics: Vec<Wanted>,
     pub in_group: bool,
+    /// The group in which this member is a static one.
+    pub static_in: Option<Arc<str>>,
     pub events: EventSender,
     /// Weak: the driver's end decides when reading ends.
     pub commands: mpsc::WeakSender<Command>,
@@ -43,6 +47,7 @@ struct Seen {
     missing: HashSet<Arc<str>>,
     broker_told: bool,
     subscribed: bool,
+    leftover: Leftover,
 }
 
 impl Watch {
@@ -59,6 +64,7 @@ impl Watch {
             let pause = match looked {
                 Err(_) => MISSING_INTERVAL,
                 Ok(()) if !seen.missing.is_empty() => MISSING_INTERVAL,
+                Ok(()) if self.static_in.is_some() && !seen.leftover.none => MISSING_INTERVAL,
                 Ok(()) if self.in_group => CALM_INTERVAL,
                 Ok(()) => GROWTH_INTERVAL,
             };
@@ -81,6 +87,23 @@ impl Watch {
         if self.in_group && !seen.subscribed {
             seen.subscribed = true;
             self.command(Command::Subscribe).await;
+        }
+        match &self.static_in {
+            Some(group) => self.look_at_group(group, seen).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Joins the group again when it has partitions that nobody reads.
+    async fn look_at_group(&self, group: &Arc<str>, seen: &mut Seen) -> Result<()> {
+        let asked = Arc::clone(group);
+        let look = lookup::blocking(&self.lookup, "no broker answers", move |lookup| lookup.group(&asked)).await?;
+        let all = seen.partitions.iter().flat_map(|(topic, count)| (0..*count).map(|part| (Arc::clone(topic), part)));
+        let left = seen.leftover.after(&look, all, Instant::now());
+        if !left.is_empty() {
+            let partitions = names(&left);
+            tracing::warn!(%partitions, "the group gives them to no member, as can be when a static one comes back: joining again");
+            self.command(Command::Rejoin).await;
         }
         Ok(())
     }

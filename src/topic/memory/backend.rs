@@ -1,5 +1,6 @@
 //! The backend of `memory:`: what an app asks for readers, writers and management.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -10,6 +11,7 @@ use super::limits::MemoryLimits;
 use super::member::MemoryDriver;
 use super::writer::MemoryWriter;
 use crate::error::Result;
+use crate::flow::fold::FoldHome;
 use crate::topic::driver::{Backend, Driver, EventSender, Home, Manage, Subscription, TopicDescription, Writer};
 
 /// An app's use of a broker in memory.
@@ -41,6 +43,10 @@ impl Backend for MemoryBackend {
 
     fn manage(&self) -> Result<Arc<dyn Manage>> {
         Ok(Arc::new(MemoryManage(Arc::clone(self.memory.broker()))))
+    }
+
+    fn tables_home(&self, app: &Path) -> Result<Option<FoldHome>> {
+        self.memory.broker().tables_home(app).map(Some)
     }
 
     fn own_positions(&self) -> BoxFuture<'static, Result<Home>> {

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::limits::MemoryLimits;
+use super::scratch::Scratch;
 use super::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::flow::WakerSet;
+use crate::flow::fold::FoldHome;
 use crate::topic::driver::KeptHere;
 use crate::topic::room::Room;
 
@@ -22,6 +25,8 @@ pub(super) struct Broker {
     pub(super) room: Room,
     /// Positions of what apps read without a group.
     pub(super) kept: Arc<KeptHere>,
+    /// Directories for rows that are made of its topics, by app.
+    scratch: Mutex<BTreeMap<PathBuf, Arc<Scratch>>>,
 }
 
 impl Broker {
@@ -33,7 +38,19 @@ impl Broker {
             data: WakerSet::default(),
             room: Room::default(),
             kept: Arc::default(),
+            scratch: Mutex::default(),
         })
+    }
+
+    /// Where an app keeps rows of these topics: as long as the broker lives.
+    pub(super) fn tables_home(&self, app: &Path) -> Result<FoldHome> {
+        let mut all = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = match all.get(app) {
+            Some(own) => Arc::clone(own),
+            None => Arc::new(Scratch::create()?),
+        };
+        all.insert(app.to_owned(), Arc::clone(&own));
+        Ok(FoldHome { dir: own.path().to_owned(), keep: Some(own) })
     }
 
     /// Calls `f` with the state, and afterwards, without the lock, wakes whom the change concerns.

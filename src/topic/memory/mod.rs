@@ -13,6 +13,7 @@ mod log;
 mod member;
 mod partitioner;
 mod reading;
+mod scratch;
 mod start;
 mod state;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::assign::Tp;
 use super::log::PartitionLog;
 use crate::error::{Error, Kind, Result};
+use crate::flow::fold::LogEnds;
 use crate::message::place;
 use crate::topic::driver::{OutOfRange, Start, Wanted};
 
@@ -17,6 +18,10 @@ pub(super) struct Begin {
 ///
 /// Errors: `Kind::OutOfRange` when the log does not have the position and the policy is to stop.
 pub(super) fn begin(tp: &Tp, log: &PartitionLog, committed: Option<i64>, wanted: &Wanted) -> Result<Begin> {
+    let ends = LogEnds { low: log.start(), high: log.end() };
+    if let Some(from) = wanted.folded_from(tp.1, committed, ends) {
+        return Ok(Begin { from, reset: false });
+    }
     let Some(next) = committed else {
         let from = match wanted.start {
             Start::Earliest => log.start(),
@@ -54,7 +59,7 @@ mod tests {
             topic.append(0, Record::default());
         }
         topic.trim(&[2]);
-        let wanted = Wanted { name: "t".into(), start, out_of_range, partitions: None };
+        let wanted = Wanted { name: "t".into(), start, out_of_range, partitions: None, folded: None };
         begin(&("t".into(), 0), topic.partition(0).unwrap(), committed, &wanted)
     }
 

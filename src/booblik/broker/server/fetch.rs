@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use tokio::time::{Instant, sleep_until};
 
 use crate::booblik::log::{Found, Slice};
-use crate::booblik::wire::{ErrorCode, FETCHED_HEAD_BYTES, Fetch, fetched_head};
+use crate::booblik::wire::{ErrorCode, FETCHED_HEAD_BYTES, Fetch, fetched_head, gap_record};
 
 use super::super::partition::Partition;
 use super::counts::{Gauge, count};
 use super::session::{End, Session};
 
-/// What is read ahead of a fetch that waits, at most.
-const AHEAD_BYTES: usize = 256 << 10;
+/// After so much nothing is read on while a fetch waits: the buffer of a read is not outgrown.
+const AHEAD_BYTES: usize = 16 << 10;
 
 /// What there is to answer with.
 struct Ready {
@@ -38,6 +38,14 @@ impl Session {
             }
             Ok(Found::CaughtUp) => {
                 self.out.extend_from_slice(&fetched_head(correlation_id, ready.high_watermark, 0));
+                Ok(())
+            }
+            Ok(Found::Gap { next }) => {
+                let record = gap_record(next);
+                let bytes = record.len().min(fetch.payload_limit() as usize);
+                let length = u32::try_from(bytes).unwrap_or(u32::MAX);
+                self.out.extend_from_slice(&fetched_head(correlation_id, ready.high_watermark, length));
+                self.out.extend_from_slice(record.get(..bytes).unwrap_or_default());
                 Ok(())
             }
             Ok(Found::OutOfRange) => {
@@ -99,8 +107,8 @@ impl Session {
             if let Err(end) = self.read() {
                 return end;
             }
-            if self.take_closed().is_some() {
-                return End::dropped("it left while a fetch waited");
+            if let Some(end) = self.take_closed() {
+                return end;
             }
         }
     }
@@ -121,6 +129,6 @@ fn is_enough(ready: &Ready, fetch: &Fetch<'_>) -> bool {
     match &ready.found {
         Ok(Found::Slice(slice)) => slice.sealed || slice.bytes >= fetch.wanted_bytes().into(),
         Ok(Found::CaughtUp) => false,
-        Ok(Found::OutOfRange) | Err(_) => true,
+        Ok(Found::Gap { .. } | Found::OutOfRange) | Err(_) => true,
     }
 }

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::error::{Error, Kind, Result};
 
+use super::descriptors::room_for_connections;
 use super::handle::Broker;
 use counts::Counts;
 
@@ -61,7 +62,7 @@ struct Shared {
     options: ServerOptions,
     counts: Arc<Counts>,
     /// A permit is a KiB of a request that is not complete yet.
-    partial: Semaphore,
+    partial: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -91,14 +92,22 @@ impl Broker {
     /// # Errors
     ///
     /// `Kind::Config` for options that cannot work; `Kind::Io` when the listener is broken.
-    pub fn serve(&self, listener: TcpListener, options: ServerOptions) -> Result<Server> {
+    pub fn serve(&self, listener: TcpListener, mut options: ServerOptions) -> Result<Server> {
         options.check()?;
+        let segments = self.metrics().iter().map(|partition| partition.segments).sum();
+        if let Some(room) = room_for_connections(segments).filter(|room| *room < options.max_connections) {
+            let wanted = options.max_connections;
+            tracing::warn!(
+                "{room} connections at a time, not {wanted}: the limit of open files leaves no more (`ulimit -n`)"
+            );
+            options.max_connections = room;
+        }
         let local_addr = listener.local_addr()?;
         if local_addr.ip().is_unspecified() {
             tracing::warn!("booblik listens on {local_addr}: all interfaces, for everyone who can reach this machine");
         }
         let (counts, tasks, stop) = (Arc::new(Counts::default()), TaskTracker::new(), CancellationToken::new());
-        let partial = Semaphore::new(options.max_partial_bytes >> 10);
+        let partial = Arc::new(Semaphore::new(options.max_partial_bytes >> 10));
         let drain = options.drain;
         let shared = Shared { broker: self.clone(), options, counts: Arc::clone(&counts), partial, stop: stop.clone() };
         tasks.spawn(accept::accept(listener, Arc::new(shared), tasks.clone()));
@@ -130,7 +139,8 @@ impl Server {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(self.drain, self.tasks.wait()).await.is_err() {
-            tracing::warn!("{} connections did not end in time", self.metrics().connections);
+            let open = self.metrics().connections;
+            tracing::warn!("{open} connections did not take their answers in time, or went on sending: they are cut");
         }
     }
 }

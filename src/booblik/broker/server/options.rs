@@ -21,13 +21,17 @@ pub struct ServerOptions {
     pub max_pipelined: usize,
     /// `frameLength` of a request, 8 MiB by default, which is also the most.
     pub max_frame_bytes: usize,
-    /// Bytes of requests that are not complete yet, of all connections together, 256 MiB by default. The first 64 KiB
-    /// of each connection are not counted.
+    /// Bytes of requests that are not complete yet, or wait for a partition, of all connections together, 256 MiB by
+    /// default. A request that has begun gets the room for all of it, or waits in its turn. The first 64 KiB of each
+    /// are not counted.
     pub max_partial_bytes: usize,
     /// How long a connection may be silent with nothing under way, one hour by default.
     pub idle: Duration,
     /// How long a request that has begun may make no progress, 60 s by default.
     pub read_stall: Duration,
+    /// How long a request may take from its first byte to its last, 120 s by default. What it waits for the server does
+    /// not count.
+    pub request: Duration,
     /// How long an answer may make no progress because the client does not read, 30 s by default.
     pub write_stall: Duration,
     /// How long a shutdown waits for answers to be written, 5 s by default.
@@ -43,6 +47,7 @@ impl Default for ServerOptions {
             max_partial_bytes: 256 << 20,
             idle: Duration::from_hours(1),
             read_stall: Duration::from_mins(1),
+            request: Duration::from_mins(2),
             write_stall: Duration::from_secs(30),
             drain: Duration::from_secs(5),
         }
@@ -58,6 +63,7 @@ impl ServerOptions {
             ("max_partial_bytes", !(self.max_frame_bytes..=1 << 40).contains(&self.max_partial_bytes)),
             ("idle", self.idle.is_zero()),
             ("read_stall", self.read_stall.is_zero()),
+            ("request", self.request.is_zero()),
             ("write_stall", self.write_stall.is_zero()),
         ];
         match wrong.iter().find(|(_, is_wrong)| *is_wrong) {

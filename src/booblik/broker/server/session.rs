@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use tokio::time::{Instant, sleep_until};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::booblik::wire::{Call, ErrorCode, Frames, Refusal, Request, WireError, decode_request};
 
@@ -13,19 +13,25 @@ use super::super::partition::Partition;
 use super::Shared;
 use super::answers::Answers;
 use super::counts::count;
-use super::partial::Partial;
+use super::partial::{FREE_BYTES, Partial};
 use super::socket::Socket;
 
 /// How long a connection keeps its buffers when nothing happens.
 const KEEP_BUFFERS: Duration = Duration::from_secs(1);
+
+/// Answers that a client has not taken before nothing more is read from it; less than one read brings in requests.
+const MAX_UNREAD_BYTES: usize = 64 << 10;
+
+/// How long a client that was told of the end may be silent before it is left.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
     /// The client left between two requests.
     Clean,
-    /// The server stops.
-    Stopped,
+    /// The server stops. So many bytes of requests came too late.
+    Stopped(u64),
     /// Anything else, and why.
     Dropped(String),
 }
@@ -53,6 +59,8 @@ pub(super) struct Session {
     /// When the client last did something, or was last answered.
     pub(super) active: Instant,
     partial: Partial,
+    /// When the request that is not complete yet began.
+    begun: Option<Instant>,
     /// When the socket last took something of an answer that it does not take as a whole.
     write_blocked: Option<Instant>,
     /// The client will send nothing more, or what it sends cannot be understood.
@@ -81,7 +89,8 @@ impl Session {
     pub(super) fn new(stream: tokio::net::TcpStream, shared: Arc<Shared>) -> Self {
         Self {
             socket: Socket::new(stream, shared.options.write_stall),
-            partial: Partial::new(Arc::clone(&shared)),
+            partial: Partial::new(Arc::clone(&shared.partial)),
+            begun: None,
             shared,
             frames: Frames::of_requests(),
             answers: Arc::default(),
@@ -100,6 +109,40 @@ impl Session {
 
     /// Serves the connection until it ends.
     pub(super) async fn run(mut self) -> End {
+        match self.serve().await {
+            End::Stopped(_) => self.linger().await,
+            end => end,
+        }
+    }
+
+    /// Says that nothing more comes and takes in what the client still sends. A socket that is closed with something
+    /// unread in it, or is sent something afterwards, throws away the answers that the client has not taken yet.
+    async fn linger(self) -> End {
+        let mut late = self.frames.buffered_bytes() as u64;
+        let quiet = LINGER.saturating_sub(self.active.elapsed());
+        let socket = &self.socket;
+        if socket.finish().is_err() {
+            return End::Stopped(late);
+        }
+        let mut sink = BytesMut::with_capacity(FREE_BYTES);
+        // Without end only for a client that sends without end: the server waits for its drain time.
+        let mut wait = quiet;
+        while let Ok(Ok(())) = timeout(wait, socket.stream.readable()).await {
+            sink.clear();
+            match socket.stream.try_read_buf(&mut sink) {
+                Ok(0) => break,
+                Ok(read) => (late, wait) = (late + read as u64, LINGER),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+            if self.active.elapsed() > self.shared.options.drain.max(LINGER) {
+                break;
+            }
+        }
+        End::Stopped(late)
+    }
+
+    async fn serve(&mut self) -> End {
         loop {
             self.take_requests();
             if let Err(end) = self.write_answers() {
@@ -140,7 +183,7 @@ impl Session {
             return None;
         }
         if self.stopping {
-            return Some(End::Stopped);
+            return Some(End::Stopped(0));
         }
         self.closed.take()
     }
@@ -151,6 +194,7 @@ impl Session {
             self.request(&frame);
         }
         self.left_some = true;
+        let before = self.frames.buffered_bytes();
         while self.waiting.is_none() && self.has_window() {
             match self.frames.next() {
                 Ok(Some(frame)) if frame.len() > self.shared.options.max_frame_bytes => {
@@ -173,7 +217,12 @@ impl Session {
             }
         }
         self.left_some &= self.waiting.is_none();
-        self.partial.hold(self.frames.buffered_bytes());
+        if self.waiting.is_none() {
+            self.partial.reserve(self.frames.frame_bytes());
+        }
+        if self.frames.buffered_bytes() < before {
+            self.begun = None;
+        }
         self.touched.drain(..).for_each(|partition| partition.hurry());
     }
 
@@ -247,21 +296,24 @@ impl Session {
 
     /// Waits until something can be done.
     async fn wait(&mut self) -> Result<(), End> {
+        if self.frames.has_partial() {
+            self.begun.get_or_insert_with(Instant::now);
+        }
         let shared = Arc::clone(&self.shared);
         let (answers, room) = (Arc::clone(&self.answers), self.room());
         let may_read = self.may_read();
-        let missing = if may_read { self.partial.missing(self.frames.buffered_bytes()) } else { 0 };
+        let is_crowded = may_read && self.partial.is_waiting();
         let (until, expired) = self.patience();
         tokio::select! {
             biased;
             () = shared.stop.cancelled(), if !self.stopping => self.stopping = true,
             () = answers.ready(), if answers.len() > 0 => {}
             () = room, if self.waiting.is_some() => {}
-            readable = self.socket.stream.readable(), if may_read && missing == 0 => {
+            readable = self.socket.stream.readable(), if may_read && !is_crowded => {
                 readable.map_err(|error| End::lost(&error))?;
                 self.read()?;
             }
-            _ = shared.partial.acquire_many(missing), if missing > 0 => {}
+            () = self.partial.granted(), if is_crowded => (self.active, self.begun) = (Instant::now(), None),
             writable = self.socket.stream.writable(), if !self.out.is_empty() => {
                 writable.map_err(|error| End::lost(&error))?;
             }
@@ -276,7 +328,7 @@ impl Session {
 
     /// Whether another request may be taken.
     fn has_window(&self) -> bool {
-        self.answers.len() < self.shared.options.max_pipelined
+        self.answers.len() < self.shared.options.max_pipelined && self.out.len() < MAX_UNREAD_BYTES
     }
 
     fn room(&self) -> impl Future<Output = ()> + use<> {
@@ -295,15 +347,13 @@ impl Session {
     /// Takes in what has arrived.
     pub(super) fn read(&mut self) -> Result<(), End> {
         self.has_buffers = true;
-        match self.socket.stream.try_read_buf(self.frames.space()) {
+        let most = self.frames.frame_bytes().saturating_sub(self.frames.buffered_bytes()).max(FREE_BYTES);
+        match self.socket.stream.try_read_buf(&mut self.frames.space().limit(most)) {
             Ok(0) if self.frames.has_partial() => self.closed = Some(End::dropped("it left within a request")),
             Ok(0) => self.closed = Some(End::Clean),
             Ok(_) => self.active = Instant::now(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(End::lost(&error)),
-        }
-        if self.frames.buffered_bytes() > self.shared.options.max_frame_bytes + (128 << 10) {
-            self.closed = Some(End::dropped("a request that is too large"));
         }
         Ok(())
     }
@@ -314,12 +364,14 @@ impl Session {
         if let Some(since) = self.write_blocked {
             return (since + options.write_stall, Expired::Write);
         }
-        if !self.is_quiet() || self.waiting.is_some() {
-            // It is the disk's turn, and the disk says when it fails.
+        if !self.is_quiet() || self.waiting.is_some() || self.partial.is_waiting() {
+            // It is the disk's turn, and the disk says when it fails; or that of another client, who has a limit.
             return (Instant::now() + options.idle, Expired::Nothing);
         }
         if self.frames.has_partial() {
-            return (self.active + options.read_stall, Expired::Read);
+            let stalled = (self.active + options.read_stall, Expired::Read);
+            let late = (self.begun.unwrap_or(self.active) + options.request, Expired::Request);
+            return if late.0 < stalled.0 { late } else { stalled };
         }
         if self.has_buffers {
             return ((self.active + KEEP_BUFFERS).min(self.active + options.idle), Expired::Buffers);
@@ -337,6 +389,7 @@ impl Session {
             }
             Expired::Idle => Err(End::Dropped(format!("it was silent for {:?}", options.idle))),
             Expired::Read => Err(End::Dropped(format!("a request made no progress for {:?}", options.read_stall))),
+            Expired::Request => Err(End::Dropped(format!("a request was not complete after {:?}", options.request))),
             Expired::Write => Err(End::stalled(options.write_stall)),
         }
     }
@@ -358,5 +411,6 @@ enum Expired {
     Buffers,
     Idle,
     Read,
+    Request,
     Write,
 }

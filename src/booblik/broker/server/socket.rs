@@ -54,6 +54,11 @@ impl Socket {
         Ok(())
     }
 
+    /// Says that nothing more comes. The client can go on sending.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.stream, rustix::net::Shutdown::Write)?)
+    }
+
     /// Sends `bytes` of `file` from `position` on, without looking at them.
     pub(super) async fn send_file(&self, file: &File, mut position: u64, bytes: u64) -> Result<(), End> {
         let end = position + bytes;

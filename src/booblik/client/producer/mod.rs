@@ -14,8 +14,9 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, TryAcquireError};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::error::check_name;
 use super::{Client, ClientError, Fate, Topic};
-use crate::booblik::wire::{Acks, MAX_FRAME_BYTES, MAX_RECORD_BYTES, WireError, is_topic_name, produce_frame_bytes};
+use crate::booblik::wire::{Acks, MAX_FRAME_BYTES, MAX_RECORD_BYTES, produce_frame_bytes};
 use accumulator::{Accumulator, Item, Limits};
 use batch::Cell;
 
@@ -97,6 +98,7 @@ impl ProducerBuilder {
             acks: self.acks,
             max_in_flight: self.max_in_flight,
             timeout: self.client.request_timeout(),
+            broker: self.client.address().to_string().into(),
         });
         tokio::spawn(task::run(Arc::clone(&shared), self.client.own_link()));
         Ok(Producer { shared })
@@ -172,11 +174,17 @@ struct Shared {
     acks: Acks,
     max_in_flight: usize,
     timeout: Duration,
+    /// Its address.
+    broker: Arc<str>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Accumulator> {
         self.accumulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn late(&self) -> ClientError {
+        ClientError::Timeout { broker: Arc::clone(&self.broker), after: self.timeout, fate: Fate::NotSent }
     }
 
     fn close(&self) {
@@ -263,7 +271,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// [`ClientError::EmptyRecord`], [`ClientError::RecordTooLarge`] and [`ClientError::Request`] for what no broker
+    /// [`ClientError::EmptyRecord`], [`ClientError::RecordTooLarge`] and [`ClientError::TopicName`] for what no broker
     /// takes, so that it cannot fail the others of its batch; [`ClientError::Timeout`] when there was no room for as long
     /// as a request may take; [`ClientError::Closed`].
     pub async fn send(&self, topic: &str, partition: i32, record: impl Into<Bytes>) -> Result<Delivery, ClientError> {
@@ -353,7 +361,7 @@ impl Producer {
         let waiting = tokio::time::timeout(self.shared.timeout, self.shared.room.acquire_many(cost)).await;
         match waiting {
             Ok(room) => room.map_err(|_| ClientError::Closed),
-            Err(_) => Err(ClientError::Timeout { after: self.shared.timeout, fate: Fate::NotSent }),
+            Err(_) => Err(self.shared.late()),
         }
     }
 
@@ -394,9 +402,7 @@ impl Drop for Producer {
 
 /// What a broker, or a reader, would not take.
 fn check(topic: &str, record: &Bytes) -> Result<(), ClientError> {
-    if !is_topic_name(topic) {
-        return Err(ClientError::Request(WireError::Name));
-    }
+    check_name(topic)?;
     if record.is_empty() {
         return Err(ClientError::EmptyRecord);
     }

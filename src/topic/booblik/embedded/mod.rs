@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use self::place::Place;
 use self::writer::LogWriter;
 use super::driver::LogDriver;
+use super::format::Format;
 use crate::conf::{Durability, Encoding, Settings, TopicSettings};
 use crate::error::{Error, Kind, Result};
 use crate::flow::durable::Durable;
@@ -30,8 +31,9 @@ impl EmbeddedBackend {
         Self { place: Arc::new(Place::new(directory, settings)) }
     }
 
-    fn writing(&self, encoding: Encoding, durability: Durability) -> Arc<dyn Writer> {
-        Arc::new(LogWriter::new(Arc::clone(&self.place), encoding, durability))
+    fn writing(&self, encoding: Option<Encoding>, durability: Durability) -> Arc<dyn Writer> {
+        let format = Format::new(encoding, Encoding::Envelope);
+        Arc::new(LogWriter::new(Arc::clone(&self.place), format, durability))
     }
 }
 
@@ -41,11 +43,11 @@ impl Backend for EmbeddedBackend {
     }
 
     fn writer(&self) -> Result<Arc<dyn Writer>> {
-        Ok(self.writing(Encoding::Envelope, Durability::default()))
+        Ok(self.writing(None, Durability::default()))
     }
 
     fn topic_writer(&self, settings: &TopicSettings) -> Result<Arc<dyn Writer>> {
-        Ok(self.writing(settings.encoding().unwrap_or(Encoding::Envelope), settings.durability()))
+        Ok(self.writing(settings.encoding(), settings.durability()))
     }
 
     fn manage(&self) -> Result<Arc<dyn Manage>> {
@@ -104,8 +106,9 @@ impl Manage for LogManage {
         async move {
             place.find(&topic).await?;
             let text = format!(
-                "a topic of an embedded log cannot be deleted while the log is open: end the program and remove its \
-                 directories, `{topic}-<partition>`, in {}",
+                "a topic of an embedded log cannot be deleted while the log is open: end the program, take its line out \
+                 of `booblik.topics` and remove its directories, `{topic}-<partition>`, both in {}. Apps that have read \
+                 it then go on by their out-of-range policy",
                 place.directory().display()
             );
             Err(Error::new(Kind::Unsupported, text).at(&*topic))

@@ -115,11 +115,19 @@ impl Log for Place {
         }
     }
 
+    async fn next_readable(&self, topic: &str, partition: i32, offset: i64) -> Result<i64> {
+        Ok(self.partition(topic, partition).await?.next_readable(offset))
+    }
+
     async fn sync(&self, topic: &str, partition: i32) -> Result<()> {
         self.partition(topic, partition).await?.sync().await
     }
 
     fn missing(&self, wanted: &Wanted) -> String {
         format!("topic {} does not exist yet", wanted.name)
+    }
+
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>> {
+        None
     }
 }

@@ -15,6 +15,7 @@ use super::place::Place;
 use crate::booblik::broker::{Acknowledge, Acks, AppendError, Done, Outcome, Partition};
 use crate::conf::{Durability, Encoding};
 use crate::error::{Error, Kind, Result};
+use crate::topic::booblik::format::Format;
 use crate::topic::booblik::spread::Spread;
 use crate::topic::booblik::{envelope, place};
 use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
@@ -30,7 +31,7 @@ pub(super) struct LogWriter(Arc<Inner>);
 
 struct Inner {
     place: Arc<Place>,
-    encoding: Encoding,
+    format: Format,
     acks: Acks,
     room: Room,
     /// The topic, once it was prepared.
@@ -54,12 +55,12 @@ struct Part {
 }
 
 impl LogWriter {
-    pub(super) fn new(place: Arc<Place>, encoding: Encoding, durability: Durability) -> Self {
+    pub(super) fn new(place: Arc<Place>, format: Format, durability: Durability) -> Self {
         let acks = match durability {
             Durability::Written => Acks::Written,
             Durability::Forced => Acks::Forced,
         };
-        Self(Arc::new(Inner { place, encoding, acks, room: Room::default(), open: OnceLock::new() }))
+        Self(Arc::new(Inner { place, format, acks, room: Room::default(), open: OnceLock::new() }))
     }
 
     async fn open(&self, topic: &str, partitions: Option<u32>) -> Result<()> {
@@ -107,20 +108,20 @@ impl Writer for LogWriter {
             let error = Error::new(Kind::Closed, "the topic is not open").at(&*record.topic);
             return Err(Refused::Failed(error, ack));
         };
-        let at = match open.spread.choose(&record) {
+        let at = match self.0.format.check(&record).and_then(|()| open.spread.choose(&record)) {
             Ok(at) => at,
             Err(error) => return Err(Refused::Failed(error, ack)),
         };
         // Before the attempt: room that is made meanwhile only means one attempt more.
         let refusal = self.0.room.refusal();
         let Some(part) = open.parts.get(at) else { return Err(Refused::Full(record, ack, refusal)) };
-        match part.submit(&record, ack, self.0.encoding, self.0.acks) {
+        match part.submit(&record, ack, self.0.format.encoding, self.0.acks) {
             Ok(()) => Ok(()),
             Err((AppendError::Full, ack)) => {
                 self.watch(open, at);
                 Err(Refused::Full(record, ack, refusal))
             }
-            Err((error, ack)) => Err(Refused::Failed(failure(error, self.0.encoding, &part.told.name), ack)),
+            Err((error, ack)) => Err(Refused::Failed(Error::from(error).at(&*part.told.name), ack)),
         }
     }
 
@@ -144,15 +145,6 @@ impl Writer for LogWriter {
         let writer = self.clone();
         async move { writer.open(&topic, partitions).await }.boxed()
     }
-}
-
-/// What a refused or lost record means to whoever wrote it.
-fn failure(error: AppendError, encoding: Encoding, place: &str) -> Error {
-    if error == AppendError::Empty && encoding == Encoding::Plain {
-        let text = "a plain record has at least one byte: null and empty values need `encoding = \"envelope\"`";
-        return Error::new(Kind::Encode, text).at(place);
-    }
-    Error::from(error).at(place)
 }
 
 thread_local! {

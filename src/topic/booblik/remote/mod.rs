@@ -12,7 +12,9 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
 use self::writer::RemoteWriter;
+use super::Counts;
 use super::driver::LogDriver;
+use super::format::Format;
 use crate::booblik::client::{Address, Client, ClientError, Resend};
 use crate::booblik::wire::{ErrorCode, PartitionInfo};
 use crate::conf::{Durability, Encoding, TopicSettings};
@@ -36,6 +38,7 @@ struct Remote {
     /// As in messages.
     url: String,
     identity: Arc<str>,
+    counts: Counts,
 }
 
 impl RemoteBackend {
@@ -52,7 +55,12 @@ impl RemoteBackend {
             .resend(Resend::Always)
             .build()?;
         let identity = id.map_or_else(|| file_name(host, port), str::to_owned).into();
-        Ok(Self { remote: Arc::new(Remote { client, url, identity }) })
+        Ok(Self { remote: Arc::new(Remote { client, url, identity, counts: Counts::default() }) })
+    }
+
+    fn writing(&self, encoding: Option<Encoding>, durability: Durability) -> Arc<dyn Writer> {
+        let format = Format::new(encoding, Encoding::Plain);
+        Arc::new(RemoteWriter::new(Arc::clone(&self.remote), format, durability))
     }
 }
 
@@ -72,6 +80,26 @@ impl Remote {
         }
     }
 
+    /// The same, without the client's patience when the broker has just become unreachable.
+    async fn describe_or_say(&self, topic: &str) -> Result<Option<Vec<PartitionInfo>>> {
+        let mut away = self.client.away();
+        let unreachable = async {
+            loop {
+                if away.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+                if let Some(why) = &*away.borrow_and_update() {
+                    return format!("the broker cannot be reached: {why}");
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            described = self.describe(topic) => described,
+            why = unreachable => Err(Error::new(Kind::Broker, why).at(self.url.clone()).retryable()),
+        }
+    }
+
     /// What is said of a topic that is missing.
     fn missing(&self, topic: &str) -> String {
         let url = &self.url;
@@ -88,12 +116,11 @@ impl Backend for RemoteBackend {
     }
 
     fn writer(&self) -> Result<Arc<dyn Writer>> {
-        Ok(Arc::new(RemoteWriter::new(Arc::clone(&self.remote), Encoding::Plain, Durability::default())))
+        Ok(self.writing(None, Durability::default()))
     }
 
     fn topic_writer(&self, settings: &TopicSettings) -> Result<Arc<dyn Writer>> {
-        let encoding = settings.encoding().unwrap_or(Encoding::Plain);
-        Ok(Arc::new(RemoteWriter::new(Arc::clone(&self.remote), encoding, settings.durability())))
+        Ok(self.writing(settings.encoding(), settings.durability()))
     }
 
     fn manage(&self) -> Result<Arc<dyn Manage>> {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Remote;
 use crate::booblik::client::{ClientError, Consumer, Start};
-use crate::booblik::wire::{Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
+use crate::booblik::wire::{Damage, Ending, ErrorCode, Fetch, MAX_FETCH_BYTES, PartitionInfo, Records, crc32c};
 use crate::error::{Error, Result};
 use crate::message::Record;
 use crate::topic::begin::Bounds;
@@ -34,13 +36,12 @@ pub(in crate::topic::booblik) struct RemoteReader {
 }
 
 impl RemoteReader {
-    /// Fetches on, after waiting for something to fetch.
+    /// Fetches on, after waiting for something to fetch; none when there was none for a while.
     async fn fill(&mut self) -> Result<Fetched> {
         loop {
             match self.consumer.poll().await {
-                Ok(records) if records.is_empty() => {}
                 Ok(records) => {
-                    if std::mem::take(&mut self.is_large) {
+                    if !records.is_empty() && std::mem::take(&mut self.is_large) {
                         self.consumer.set_max_bytes(FETCH_BYTES)?;
                     }
                     return Ok(records.into_iter());
@@ -84,6 +85,9 @@ impl Log for Remote {
 
     async fn partitions(&self, wanted: &Wanted) -> Result<Option<Vec<(i32, Bounds)>>> {
         let found = self.describe(&wanted.name).await?.filter(|partitions| !partitions.is_empty());
+        if let Some(found) = &found {
+            self.counts.compare(&wanted.name, wanted.partitions, found.len());
+        }
         let ends = |own: PartitionInfo| (own.partition, Bounds { low: own.log_start_offset, high: own.high_watermark });
         Ok(found.map(|partitions| partitions.into_iter().map(ends).collect()))
     }
@@ -112,6 +116,20 @@ impl Log for Remote {
         }
     }
 
+    async fn next_readable(&self, topic: &str, partition: i32, offset: i64) -> Result<i64> {
+        let mut offset = offset;
+        loop {
+            let fetch = Fetch { topic, partition, offset, max_bytes: PEEK_BYTES, max_wait_millis: 0, min_bytes: 0 };
+            match self.client.fetch(fetch).await.map(|fetched| (fetched.records.is_empty(), fetched.ending)) {
+                Ok((true, Ending::Damaged(Damage::Gap { next }))) if next > offset => return Ok(next),
+                // A broker that does not say where what it has lost ends: the next offset can be the first one.
+                Err(ClientError::Refused { code: ErrorCode::OffsetOutOfRange, .. }) => offset += 1,
+                Ok(_) => return Ok(offset),
+                Err(error) => return Err(Error::from(error).at(place(topic, partition))),
+            }
+        }
+    }
+
     /// What the broker has is the broker's to keep.
     async fn sync(&self, _topic: &str, _partition: i32) -> Result<()> {
         Ok(())
@@ -119,5 +137,9 @@ impl Log for Remote {
 
     fn missing(&self, wanted: &Wanted) -> String {
         Self::missing(self, &wanted.name)
+    }
+
+    fn away(&self) -> Option<watch::Receiver<Option<Arc<str>>>> {
+        Some(self.client.away())
     }
 }

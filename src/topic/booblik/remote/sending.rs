@@ -69,10 +69,10 @@ impl Sending {
     async fn produce(&self, payloads: &[Bytes]) -> Result<Option<Produced>, ClientError> {
         let mut is_said = false;
         loop {
-            let error = match self.client.produce(&self.topic, self.partition, self.acks, payloads).await {
+            let error = match self.produce_once(payloads, &mut is_said).await {
                 Ok(produced) => {
                     if is_said {
-                        tracing::info!(topic = &*self.topic, partition = self.partition, "written again");
+                        self.say_well();
                     }
                     return Ok(produced);
                 }
@@ -82,14 +82,34 @@ impl Sending {
             if !error.is_retryable() && error.code() != Some(ErrorCode::UnknownTopicOrPartition) {
                 return Err(error);
             }
-            if !std::mem::replace(&mut is_said, true) {
-                tracing::warn!(
-                    topic = &*self.topic,
-                    partition = self.partition,
-                    "cannot be written, tried again: {error}"
-                );
-            }
+            self.say(&error.to_string(), &mut is_said);
             tokio::time::sleep(TRY_AGAIN).await;
         }
+    }
+
+    /// Sends, and says it as soon as the broker cannot be reached, which is before the client gives up.
+    async fn produce_once(&self, payloads: &[Bytes], is_said: &mut bool) -> Result<Option<Produced>, ClientError> {
+        let mut away = self.client.away();
+        let mut call = std::pin::pin!(self.client.produce(&self.topic, self.partition, self.acks, payloads));
+        let why = tokio::select! {
+            biased;
+            produced = &mut call => return produced,
+            Ok(away) = away.wait_for(Option::is_some) => away.clone(),
+        };
+        self.say(why.as_deref().unwrap_or_default(), is_said);
+        call.await
+    }
+
+    fn say(&self, why: &str, is_said: &mut bool) {
+        self.progress.set_trouble(self.partition, Some(why.into()));
+        if !std::mem::replace(is_said, true) {
+            let (topic, partition) = (&*self.topic, self.partition);
+            tracing::warn!(topic, partition, "cannot be written, tried again: {why}");
+        }
+    }
+
+    fn say_well(&self) {
+        self.progress.set_trouble(self.partition, None);
+        tracing::info!(topic = &*self.topic, partition = self.partition, "written again");
     }
 }

@@ -1,15 +1,17 @@
 //! Writing over the protocol: a queue and a task for each partition, one request under way in each, sent again until
 //! the broker has answered. Order is kept; a record whose answer was lost may be there twice.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::sync::Notify;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::Remote;
@@ -19,6 +21,7 @@ use crate::conf::{Durability, Encoding};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Push, Queue};
 use crate::topic::booblik::envelope;
+use crate::topic::booblik::format::Format;
 use crate::topic::booblik::spread::Spread;
 use crate::topic::driver::{Ack, Outgoing, Receipt, Refusal, Refused, Writer};
 use crate::topic::room::Room;
@@ -52,7 +55,12 @@ pub(super) struct Progress {
     /// Records that wait or are under way.
     under_way: AtomicU64,
     ended: Notify,
+    /// Why what waits is not written, by partition.
+    trouble: watch::Sender<Trouble>,
 }
+
+/// Reasons by partition.
+pub(super) type Trouble = BTreeMap<i32, Arc<str>>;
 
 impl Progress {
     /// So many records have been acknowledged, or have failed.
@@ -60,6 +68,14 @@ impl Progress {
         if self.under_way.fetch_sub(records as u64, Ordering::SeqCst) == records as u64 {
             self.ended.notify_waiters();
         }
+    }
+
+    /// Says why a partition cannot be written, or that it can.
+    pub(super) fn set_trouble(&self, partition: i32, why: Option<Arc<str>>) {
+        self.trouble.send_if_modified(|trouble| match why {
+            Some(why) => trouble.insert(partition, Arc::clone(&why)).is_none_or(|known| known != why),
+            None => trouble.remove(&partition).is_some(),
+        });
     }
 
     async fn all_ended(&self) {
@@ -79,7 +95,7 @@ pub(super) struct RemoteWriter(Arc<Inner>);
 
 struct Inner {
     remote: Arc<Remote>,
-    encoding: Encoding,
+    format: Format,
     acks: Acks,
     progress: Arc<Progress>,
     open: OnceLock<Open>,
@@ -106,7 +122,8 @@ impl Inner {
     }
 
     fn payload(&self, record: &Outgoing) -> Result<Bytes> {
-        let payload = match self.encoding {
+        self.format.check(record)?;
+        let payload = match self.format.encoding {
             Encoding::Envelope => {
                 let mut bytes = Vec::new();
                 envelope::encode(record, envelope::now(), &mut bytes);
@@ -114,10 +131,6 @@ impl Inner {
             }
             Encoding::Plain => record.value.clone().unwrap_or_default(),
         };
-        if payload.is_empty() {
-            let text = "a plain record has at least one byte: null and empty values need `encoding = \"envelope\"`";
-            return Err(Error::new(Kind::Encode, text).at(&*record.topic));
-        }
         let frame_bytes = produce_frame_bytes(&record.topic, 1, payload.len());
         if payload.len() > MAX_RECORD_BYTES || frame_bytes > MAX_FRAME_BYTES {
             let text = format!("a record of {} bytes; the protocol takes {MAX_RECORD_BYTES}", payload.len());
@@ -126,13 +139,14 @@ impl Inner {
         Ok(payload)
     }
 
-    async fn open(&self, topic: &Arc<str>) -> Result<()> {
+    async fn open(&self, topic: &Arc<str>, wanted: Option<u32>) -> Result<()> {
         if self.open.get().is_some() {
             return Ok(());
         }
         let missing = || Error::new(Kind::UnknownTopic, self.remote.missing(topic)).retryable();
-        let partitions = self.remote.describe(topic).await?.ok_or_else(missing)?;
+        let partitions = self.remote.describe_or_say(topic).await?.ok_or_else(missing)?;
         let spread = Spread::new(partitions.len()).ok_or_else(missing)?;
+        self.remote.counts.compare(topic, wanted, partitions.len());
         let (mut parts, mut sendings) = (Vec::new(), Vec::new());
         for partition in partitions {
             let queue = Arc::new(Queue::new(WAITING_MAX_RECORDS, WAITING_MAX_BYTES));
@@ -158,13 +172,13 @@ impl Inner {
 }
 
 impl RemoteWriter {
-    pub(super) fn new(remote: Arc<Remote>, encoding: Encoding, durability: Durability) -> Self {
+    pub(super) fn new(remote: Arc<Remote>, format: Format, durability: Durability) -> Self {
         let acks = match durability {
             Durability::Written => Acks::Written,
             Durability::Forced => Acks::Forced,
         };
         let (progress, open, stop) = (Arc::default(), OnceLock::new(), CancellationToken::new());
-        Self(Arc::new(Inner { remote, encoding, acks, progress, open, stop }))
+        Self(Arc::new(Inner { remote, format, acks, progress, open, stop }))
     }
 }
 
@@ -217,8 +231,19 @@ impl Writer for RemoteWriter {
         .boxed()
     }
 
-    fn prepare(&self, topic: Arc<str>, _partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
+    fn troubles(&self) -> Option<BoxStream<'static, Option<String>>> {
+        let trouble = self.0.progress.trouble.subscribe();
+        let next = |mut trouble: watch::Receiver<Trouble>| async move {
+            trouble.changed().await.ok()?;
+            let why =
+                trouble.borrow_and_update().iter().next().map(|(number, why)| format!("partition {number}: {why}"));
+            Some((why, trouble))
+        };
+        Some(stream::unfold(trouble, next).boxed())
+    }
+
+    fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {
         let inner = Arc::clone(&self.0);
-        async move { inner.open(&topic).await }.boxed()
+        async move { inner.open(&topic, partitions).await }.boxed()
     }
 }

@@ -71,7 +71,13 @@ pub(super) async fn topic(backend: &KafkaBackend, partitions: u32) -> Arc<str> {
 }
 
 pub(super) fn wanted(topic: &Arc<str>) -> Wanted {
-    Wanted { name: Arc::clone(topic), start: Start::Earliest, out_of_range: OutOfRange::Stop, partitions: None }
+    Wanted {
+        name: Arc::clone(topic),
+        start: Start::Earliest,
+        out_of_range: OutOfRange::Stop,
+        partitions: None,
+        folded: None,
+    }
 }
 
 pub(super) fn in_group(topics: Vec<Wanted>, group: &Arc<str>) -> Subscription {

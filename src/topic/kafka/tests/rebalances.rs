@@ -250,3 +250,43 @@ async fn a_member_whose_name_another_took_fails_for_good() {
     first.close().await;
     second.close().await;
 }
+
+#[tokio::test]
+async fn a_static_member_that_comes_back_with_another_topic_reads_that_one_too() {
+    let Some(backend) = backend(&[("group.instance.id", "back-again")]) else { return };
+    let (old, new) = (topic(&backend, 1).await, topic(&backend, 2).await);
+    let group = unique("g");
+    let mut before = Member::join(&backend, in_group(vec![wanted(&old)], &group));
+    before.assigned(1).await;
+    before.close().await;
+    let mut after = Member::join(&backend, in_group(vec![wanted(&old), wanted(&new)], &group));
+    let mut ours: Vec<Assignment> = Vec::new();
+    while ours.len() < 3 {
+        match after.event().await {
+            Event::Assigned(added) => ours.extend(added),
+            Event::Revoked { answer, .. } => {
+                ours.clear();
+                answer.send(Vec::new()).unwrap();
+            }
+            Event::Notice { .. } => {}
+            Event::Failed(error) => panic!("{error:?}"),
+        }
+    }
+    assert_eq!(ours.iter().filter(|assignment| *assignment.feed.topic == *new).count(), 2);
+    after.close().await;
+}
+
+#[tokio::test]
+async fn a_static_member_that_comes_back_reads_partitions_that_were_added_meanwhile() {
+    let Some(backend) = backend(&[("group.instance.id", "grown")]) else { return };
+    let topic = topic(&backend, 1).await;
+    let group = unique("g");
+    let mut before = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    before.assigned(1).await;
+    before.close().await;
+    let admin = backend.admin.client().unwrap();
+    admin.create_partitions([&NewPartitions::new(&topic, 3)], &AdminOptions::new()).await.unwrap();
+    let mut after = Member::join(&backend, in_group(vec![wanted(&topic)], &group));
+    after.assigned(3).await;
+    after.close().await;
+}

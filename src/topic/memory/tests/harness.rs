@@ -28,7 +28,7 @@ pub(super) fn at(partition: i32, next: i64) -> Position {
 }
 
 pub(super) fn wanted() -> Wanted {
-    Wanted { name: "t".into(), start: Start::Earliest, out_of_range: OutOfRange::Stop, partitions: None }
+    Wanted { name: "t".into(), start: Start::Earliest, out_of_range: OutOfRange::Stop, partitions: None, folded: None }
 }
 
 pub(super) fn group(name: &str) -> Subscription {

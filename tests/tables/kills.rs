@@ -1,0 +1,81 @@
+//! SIGKILL at any moment: afterwards every key has been counted once per record, and the position is the log's end.
+//!
+//! The app that is killed is this program again, told so by a variable; see [`the_app_that_is_killed`].
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use slipstream::Signals;
+use slipstream::prelude::*;
+
+use crate::support::{Disk, has, rows, run_until};
+
+const DIR: &str = "TABLES_KILLED_IN";
+const RECORDS: u64 = 120_000;
+const KEYS: u64 = 89;
+const KILLS: u64 = 8;
+
+fn app(conf: Conf, counts: &Table<String, u64>, sums: &Table<String, u64>) -> App {
+    let fold = |message: Message<u64>, counts: &mut Rows<String, u64>, sums: &mut Rows<String, u64>| -> Result<u64> {
+        let key = message.key()?;
+        counts.update(key, |n| n.unwrap_or(0) + 1)?;
+        sums.update(key, |sum| sum.unwrap_or(0) + message.value)?;
+        Ok(message.value)
+    };
+    let conf = conf.with("table.generation.units", 500).with("table.generation.time", "5ms");
+    let (input, output): (Topic<u64>, Topic<u64>) = (Topic::named("input"), Topic::named("output"));
+    App::new().conf(conf).handle(input, fold, output).name("fold").table(counts).table(sums)
+}
+
+/// Not a test: what the test below starts and kills.
+#[test]
+fn the_app_that_is_killed() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
+        let run = app(Disk::at(dir.into()).conf(), &counts, &sums).signals(Signals::Ignore).run();
+        let handle = run.handle();
+        let task = tokio::spawn(run.into_future());
+        slipstream::testing::until(|| handle.stats().handled("input") > 0 || task.is_finished()).await;
+        println!("handling");
+        task.await.unwrap().unwrap();
+    });
+}
+
+fn start(disk: &Disk) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["kills::the_app_that_is_killed", "--exact", "--nocapture"]).env(DIR, disk.path());
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+fn after_every_kill_each_record_is_counted_once() {
+    let disk = Disk::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(disk.feed((0..RECORDS).map(|n| (format!("key-{}", n % KEYS), n))));
+    for kill in 0..KILLS {
+        let mut child = start(&disk);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let is_handling = lines.map_while(std::result::Result::ok).any(|line| line.contains("handling"));
+        std::thread::sleep(Duration::from_millis(5 + kill * 37 % 90));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(is_handling, "it ended before it was killed");
+    }
+    let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
+    let mut found = None;
+    let ended = run_until(app(disk.conf(), &counts, &sums), || {
+        found = has(&counts, i64::try_from(RECORDS).unwrap()).then(|| (rows(&counts), rows(&sums)));
+        found.is_some()
+    });
+    runtime.block_on(ended).unwrap();
+    let (mut fold_counts, mut fold_sums) = (BTreeMap::new(), BTreeMap::new());
+    for n in 0..RECORDS {
+        *fold_counts.entry(format!("key-{}", n % KEYS)).or_insert(0) += 1;
+        *fold_sums.entry(format!("key-{}", n % KEYS)).or_insert(0) += n;
+    }
+    assert_eq!(found.unwrap(), (fold_counts, fold_sums));
+}

@@ -1,0 +1,15 @@
+//! Tables through the public API: rows equal a fold over the topic, whatever happens between.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::needless_pass_by_value, reason = "what a handler takes is its own")]
+
+mod attribute;
+mod disk;
+mod failures;
+mod folding;
+mod kills;
+mod members;
+mod refusals;
+mod replay;
+mod scans;
+mod support;
