@@ -47,6 +47,7 @@
 pub mod app;
 #[cfg(feature = "booblik")]
 pub mod booblik;
+pub mod checkpoint;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod codec;
@@ -68,6 +69,7 @@ pub mod topic;
 mod util;
 
 pub use app::{App, Run, RunHandle, Signals, pipe, stream};
+pub use checkpoint::{Checkpoint, CheckpointHandle, Dependency, Downtime};
 pub use conf::Conf;
 pub use error::{BoxError, Error, Kind, Result};
 pub use flow::Gate;
@@ -76,7 +78,7 @@ pub use message::{Header, Headers, Message, StableId, Timestamp};
 pub use pipe::Piped;
 pub use proxy::Proxy;
 pub use sink::{debug, print};
-pub use source::every;
+pub use source::{SharedStream, every};
 pub use topic::Topic;
 
 pub use async_stream::{stream, try_stream};

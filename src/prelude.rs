@@ -2,12 +2,13 @@
 //! tokio and futures; traits come without a name.
 
 pub use crate::app::{App, stream};
+pub use crate::checkpoint::{Checkpoint, Dependency, Downtime};
 pub use crate::error::Result;
 pub use crate::handler::{Ext, One, Output as _, Unit};
 pub use crate::message::{Headers, Message};
 pub use crate::proxy::Proxy;
 pub use crate::sink::print;
-pub use crate::source::every;
+pub use crate::source::{SharedStream, every};
 pub use crate::topic::Topic;
 #[cfg(feature = "rocksdb")]
 pub use crate::{Cache, Rows, Table};

@@ -141,17 +141,17 @@ where
     #[expect(clippy::needless_pass_by_value, reason = "options are used up")]
     pub fn bind(self, builder: &mut Builder<'_>, options: HandlerOptions, sinks: SinkBinding<'_>) -> Result<()> {
         let name: Arc<str> = Arc::from(options.name.as_str());
+        let (concurrency, key) = (options.concurrency.max(1), key_of(&options)?);
         let has_ids = sinks.name_ids(&name);
         if has_ids {
             check_ids(&name, builder.env)?;
         }
         let tables = HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone(), has_ids };
-        if !tables.tables.is_empty() && options.concurrency > 1 {
+        if !tables.tables.is_empty() && concurrency > 1 {
             let message = "`table` with `concurrency` is refused: rows belong to the one lane of their partition";
             return Err(Error::new(Kind::Build, message).at(format!("handler {name}")));
         }
-        let source_options =
-            SourceOptions { concurrency: options.concurrency.max(1), key: key_of(&options)?, handlers: vec![tables] };
+        let source_options = SourceOptions { concurrency, key, handlers: vec![tables], ..SourceOptions::default() };
         let (call, timeout, handler) = (Arc::new(self.call), options.timeout, Arc::clone(&name));
         // Behind a lock since a sink's place for a future need not be `Sync`; taken once per lane.
         let spec = Arc::new(Mutex::new(self.sinks));
@@ -169,6 +169,7 @@ where
             shared: &mut builder.shared,
             reads: &mut reads,
             external: &mut external,
+            guarded: builder.graph.guarded(),
         };
         self.sources.attach_all(&mut attach, label, source_options, make)?;
         external.into_iter().for_each(|node| builder.graph.add_external(node));

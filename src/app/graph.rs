@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
 use crate::flow::NodeId;
+use crate::source::Guarded;
+
+mod guards;
 
 /// One handler between nodes.
 #[derive(Debug)]
@@ -20,6 +23,7 @@ pub(crate) struct Graph {
     edges: Vec<Edge>,
     /// Nodes that are written from outside the graph.
     external: BTreeSet<NodeId>,
+    guarded: Vec<Guarded>,
 }
 
 impl Graph {
@@ -31,6 +35,11 @@ impl Graph {
         self.external.insert(node);
     }
 
+    /// What checkpoints guard.
+    pub(crate) fn guarded(&mut self) -> &mut Vec<Guarded> {
+        &mut self.guarded
+    }
+
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &str> {
         self.edges.iter().map(|edge| &*edge.handler)
     }
@@ -38,7 +47,8 @@ impl Graph {
     /// Refuses in-process nodes that nobody writes, and cycles of them.
     pub(crate) fn check(&self) -> Result<()> {
         self.check_written()?;
-        self.check_cycles()
+        self.check_cycles()?;
+        guards::check(self)
     }
 
     fn check_written(&self) -> Result<()> {

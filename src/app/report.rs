@@ -241,7 +241,7 @@ fn source_totals(source: &SourceStats) -> SourceTotals {
         name: source.name.to_string(),
         handled: source.handled(),
         in_flight: lanes.iter().map(|lane| lane.in_flight).sum(),
-        paused_by: source.gate.reasons(),
+        paused_by: source.paused_by(),
         lanes,
     }
 }
@@ -279,7 +279,7 @@ fn state(phase: Phase) -> State {
 fn source_health(source: &SourceStats) -> SourceHealth {
     SourceHealth {
         name: source.name.to_string(),
-        paused_by: source.gate.reasons(),
+        paused_by: source.paused_by(),
         notice: source.notice(),
         lanes: own_lanes(source).iter().map(|lane| lane_health(lane)).collect(),
     }

@@ -213,6 +213,7 @@ impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.stop().cancel();
         self.0.kill().cancel();
+        self.0.forget();
     }
 }
 

@@ -166,6 +166,12 @@ impl Env {
         Ok(built)
     }
 
+    /// Lets go of everything that was made for the run: some of it holds the run itself.
+    pub(crate) fn forget(&self) {
+        let singles = std::mem::take(&mut *lock(&self.0.singles));
+        drop(singles);
+    }
+
     /// A value given with `stream().with(value)`.
     pub(crate) fn ext<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.parts.exts.get(&TypeId::of::<T>())?).downcast().ok()

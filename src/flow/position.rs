@@ -8,4 +8,7 @@ pub(crate) struct Position {
     pub topic: Arc<str>,
     pub partition: i32,
     pub next: i64,
+    /// What whoever watches the source wants to find again with the position: printable ASCII, without a meaning to
+    /// brokers.
+    pub note: Option<Arc<str>>,
 }

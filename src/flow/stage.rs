@@ -45,6 +45,14 @@ pub trait Stage<In>: Send {
     fn hands_over(&self) -> bool {
         false
     }
+
+    /// Whether the message in hand waits at the gate: no handler has it yet, and dropping it loses nothing.
+    fn is_held(&self) -> bool {
+        false
+    }
+
+    /// All messages before the one with this number are done.
+    fn progress(self: Pin<&mut Self>, _done: u64) {}
 }
 
 /// A stage behind a pointer.
@@ -84,6 +92,14 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 
     fn hands_over(&self) -> bool {
         (**self).hands_over()
+    }
+
+    fn is_held(&self) -> bool {
+        (**self).is_held()
+    }
+
+    fn progress(mut self: Pin<&mut Self>, done: u64) {
+        (*self).as_mut().progress(done);
     }
 }
 

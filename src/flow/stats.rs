@@ -94,6 +94,8 @@ impl LaneStats {
 pub(crate) struct SourceStats {
     pub name: Arc<str>,
     pub gate: Gate,
+    /// By whom messages are kept waiting in this run only; lanes do not ask it.
+    pub held: Gate,
     lanes: Mutex<Vec<Arc<LaneStats>>>,
     handled_before: AtomicU64,
     notice: Mutex<Option<String>>,
@@ -107,7 +109,19 @@ impl SourceStats {
     pub(crate) fn new(name: Arc<str>, gate: Gate) -> Self {
         let (lanes, handled_before) = (Mutex::default(), AtomicU64::new(0));
         let (notice, stalled, is_channel) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self { name, gate, lanes, handled_before, notice, stalled, is_channel }
+        Self { name, gate, held: Gate::new(), lanes, handled_before, notice, stalled, is_channel }
+    }
+
+    /// Whether nothing pauses or holds it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.gate.is_open() && self.held.is_open()
+    }
+
+    /// By whom it is paused or held.
+    pub(crate) fn paused_by(&self) -> Vec<String> {
+        let mut reasons = self.gate.reasons();
+        reasons.extend(self.held.reasons());
+        reasons
     }
 
     pub(crate) fn add_lane(&self, partition: i32) -> Arc<LaneStats> {
@@ -155,7 +169,7 @@ impl SourceStats {
 
     /// Whether messages of other sources are held here by a pause.
     pub(crate) fn holds_others(&self) -> bool {
-        let is_held = self.is_channel.load(Ordering::Relaxed) && !self.gate.is_open();
+        let is_held = self.is_channel.load(Ordering::Relaxed) && !self.is_open();
         is_held && self.lanes().iter().any(|lane| lane.busy.load(Ordering::Relaxed))
     }
 }

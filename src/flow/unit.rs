@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::fold::{LaneTables, Outputs, Past};
+use super::tap::View;
 use super::{Env, Guard, Tracker};
 use crate::error::Error;
 
@@ -17,6 +18,8 @@ pub struct UnitCx {
     offset: i64,
     key_hash: Option<u64>,
     refused: bool,
+    is_channel: bool,
+    view: Option<View>,
     tables: Option<LaneTables>,
     past: Option<Arc<Past>>,
     muted: bool,
@@ -34,6 +37,8 @@ impl UnitCx {
             offset: -1,
             key_hash: None,
             refused: false,
+            is_channel: false,
+            view: None,
             tables: None,
             past: None,
             muted: false,
@@ -176,6 +181,29 @@ impl UnitCx {
     #[inline]
     pub(crate) fn carry(&mut self, guard: Guard) {
         self.carried = Some(guard);
+    }
+
+    /// Whether the unit in hand is one that another lane tracks.
+    pub(crate) fn is_carried(&self) -> bool {
+        self.carried.is_some()
+    }
+
+    /// Whether all units of this lane are.
+    pub(crate) fn is_channel(&self) -> bool {
+        self.is_channel
+    }
+
+    pub(crate) fn set_channel(&mut self) {
+        self.is_channel = true;
+    }
+
+    /// What a tap says of the message in hand.
+    pub(crate) fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    pub(crate) fn set_view(&mut self, view: Option<View>) {
+        self.view = view;
     }
 
     /// Ends the carried unit's part here; `None` if nothing was carried.

@@ -31,7 +31,7 @@ fn look(sources: &[Arc<SourceStats>], limit: Duration, now: Instant) {
     // What waits in a channel that is paused may be what any other source waits for.
     let is_held = sources.iter().any(|source| source.holds_others());
     for source in sources {
-        let is_excused = is_held || !source.gate.is_open();
+        let is_excused = is_held || !source.is_open();
         let lanes = source.lanes();
         let stuck = lanes.iter().find(|lane| lane.is_stuck(is_excused, limit, now));
         source.set_stalled(stuck.map(|lane| {

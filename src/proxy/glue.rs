@@ -70,6 +70,10 @@ where
 impl<T: Clone + Send + 'static> IntoSource<FromProxy> for Proxy<T> {
     type Item = T;
 
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where
         St: Stage<T> + 'static,
@@ -86,6 +90,10 @@ impl<T: Clone + Send + 'static> IntoSource<FromProxy> for Proxy<T> {
 
 impl<T: Clone + Send + 'static> IntoSource<FromProxy> for &Proxy<T> {
     type Item = T;
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<T>, make: F) -> Result<()>
     where

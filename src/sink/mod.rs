@@ -5,7 +5,7 @@ mod callable;
 mod list;
 mod map;
 
-pub use callable::{CallSink, SinkReturn};
+pub use callable::{CallSink, Settled, SinkReturn};
 pub use list::{Both, IntoSinks, NoSink};
 pub use map::{MapSink, Mapped, map};
 

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use super::Turn;
 use crate::error::Result;
+use crate::flow::tap::View;
 use crate::flow::{Env, Gate, Guard, LaneStats, Queue, Stage, UnitCx};
 
 /// A message on its way between two lanes, with the guard that holds its unit open.
@@ -16,6 +17,8 @@ pub(crate) struct Carried<T> {
     pub guard: Guard,
     pub partition: i32,
     pub offset: i64,
+    /// What a tap says of it.
+    pub view: Option<View>,
 }
 
 /// A queue and the stage that it feeds.
@@ -30,6 +33,7 @@ pub(crate) struct CarriedLane<T, St> {
     done: u64,
     in_hand: bool,
     finished: bool,
+    gives_up: bool,
     turn: Turn,
 }
 
@@ -48,12 +52,17 @@ impl<T, St> CarriedLane<T, St> {
             queue,
             batch: VecDeque::new(),
             stage: Box::pin(stage),
-            unit: UnitCx::new(source, OWN_UNITS),
+            unit: {
+                let mut unit = UnitCx::new(source, OWN_UNITS);
+                unit.set_channel();
+                unit
+            },
             gate,
             stats,
             done: 0,
             in_hand: false,
             finished: false,
+            gives_up: false,
             turn: Turn::new(),
         }
     }
@@ -62,9 +71,15 @@ impl<T, St> CarriedLane<T, St> {
 impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
     /// Runs until the queue is closed and empty, or the app gives up what is in flight.
     pub(crate) async fn run(mut self, env: &Env) -> Result<()> {
+        let mut stop = std::pin::pin!(env.stop().cancelled());
+        let mut stopping = false;
+        let running = std::future::poll_fn(|cx| {
+            stopping = stopping || stop.as_mut().poll(cx).is_ready();
+            self.poll_run(stopping, cx)
+        });
         let result = tokio::select! {
             biased;
-            result = std::future::poll_fn(|cx| self.poll_run(cx)) => result,
+            result = running => result,
             () = env.kill().cancelled() => Ok(()),
         };
         if let Err(error) = result {
@@ -89,11 +104,13 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         // While it runs, what is queued is taken at once.
         let queued = if self.gate.is_open() { 0 } else { self.queue.len() };
         let waiting = (self.batch.len() + queued) as u64;
-        let in_flight = waiting + u64::from(self.in_hand) + own_open;
-        self.stats.set_progress(self.done + own, in_flight, in_flight > 0);
+        let is_held = self.stage.is_held();
+        let in_flight = waiting + u64::from(self.in_hand && !is_held) + own_open;
+        self.stats.set_progress(self.done + own, in_flight, in_flight > 0 || is_held);
+        self.stage.as_mut().progress(self.done);
     }
 
-    fn poll_run(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.stats.register(cx);
         let mut handled = 0;
         self.turn.begin();
@@ -103,17 +120,36 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         }
         self.done += handled;
         self.publish();
-        ready!(polled)?;
+        if self.gives_up || (stopping && self.stage.is_held()) {
+            ready!(self.poll_give_up(cx));
+        } else {
+            ready!(polled)?;
+        }
         if !self.finished {
             ready!(self.stage.as_mut().finish(&mut self.unit, cx))?;
             self.unit.tracker().end_unit();
             self.finished = true;
+            self.publish();
         }
         self.unit.tracker().poll_done(cx)
     }
 
+    /// The run ends while a message waits at the gate: it and those behind it are given up. They were not done, and come
+    /// again if their source can bring them.
+    fn poll_give_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.gives_up = true;
+        self.in_hand = false;
+        drop(self.unit.put_down());
+        loop {
+            self.batch.clear();
+            if !ready!(self.queue.poll_take(&mut self.batch, cx)) {
+                return Poll::Ready(());
+            }
+        }
+    }
+
     fn poll_messages(&mut self, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        while !self.finished {
+        while !self.finished && !self.gives_up {
             if self.in_hand {
                 ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
                 self.put_down(handled);
@@ -135,6 +171,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
                 continue;
             };
             self.unit.set_place(next.partition, next.offset);
+            self.unit.set_view(next.view);
             self.unit.carry(next.guard);
             self.in_hand = true;
             ready!(self.stage.as_mut().start(next.item, &mut self.unit, cx))?;

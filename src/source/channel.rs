@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use super::{Carried, CarriedLane, SourceOptions, fan_out};
+use super::{Carried, CarriedLane, SourceOptions, fan_out, open_taps};
 use crate::error::{Error, Kind, Result};
+use crate::flow::tap::tapped;
 use crate::flow::{Env, Gate, NodeId, Push, Queue, StageFactory, Stages, Tracker, UnitCx};
 
 /// What a full proxy does with one more message.
@@ -99,7 +100,7 @@ impl<T> Channel<T> {
 
     /// A message of a unit.
     pub(crate) fn carried(item: T, unit: &mut UnitCx) -> Carried<T> {
-        Carried { item, guard: unit.guard(), partition: unit.partition(), offset: unit.offset() }
+        Carried { item, guard: unit.guard(), partition: unit.partition(), offset: unit.offset(), view: None }
     }
 
     /// A message from outside: a unit of its own, which the tracker that is returned knows.
@@ -107,7 +108,7 @@ impl<T> Channel<T> {
         let mut tracker = Tracker::new(1);
         let guard = tracker.guard();
         tracker.end_unit();
-        let mut waiting = Some(Carried { item: message, guard, partition: 0, offset: -1 });
+        let mut waiting = Some(Carried { item: message, guard, partition: 0, offset: -1, view: None });
         std::future::poll_fn(|cx| self.poll_offer(&mut waiting, cx)).await?;
         Ok(tracker)
     }
@@ -153,8 +154,17 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
     let lane_stats = stats.add_lane(0);
     let (queue, source) = (Arc::clone(&channel.queue), Arc::clone(name));
     let make = || Stages::new(&stages);
+    open_taps(&options.taps, &stats);
     let lane = async {
-        if options.concurrency > 1 {
+        if !options.taps.is_empty() {
+            let SourceOptions { concurrency, key, taps, .. } = options;
+            let stage = if concurrency > 1 {
+                tapped(&taps, 0, fan_out(concurrency, key, make, &stats, &env), &env)
+            } else {
+                tapped(&taps, 0, make(), &env)
+            };
+            CarriedLane::new(queue, stage, source, gate, lane_stats).run(&env).await
+        } else if options.concurrency > 1 {
             let fanout = fan_out(options.concurrency, options.key, make, &stats, &env);
             CarriedLane::new(queue, fanout, source, gate, lane_stats).run(&env).await
         } else {

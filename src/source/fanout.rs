@@ -78,7 +78,8 @@ impl<In: Send> Stage<In> for Fanout<In> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let lane = self.lane_of(&input, unit);
         let guard: Guard = unit.guard();
-        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset() };
+        let view = unit.view().cloned();
+        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset(), view };
         self.waiting = Some((lane, carried));
         self.poll_offer(cx)
     }

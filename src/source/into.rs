@@ -14,7 +14,8 @@ use super::every::Ticks;
 use super::{Every, StreamLane, fan_out};
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::HandlerTables;
-use crate::flow::{Env, Gate, NodeId, Stage, StageFactory};
+use crate::flow::tap::{Tap, tapped};
+use crate::flow::{BoxStage, Env, Gate, NodeId, SourceStats, Stage, StageFactory};
 
 /// Hash of a message's key.
 pub(crate) type KeyHash<In> = Arc<dyn Fn(&In) -> u64 + Send + Sync>;
@@ -25,17 +26,22 @@ pub struct SourceOptions<In> {
     pub(crate) key: Option<KeyHash<In>>,
     /// For each handler, in the order of their stages.
     pub(crate) handlers: Vec<HandlerTables>,
+    /// What watches the source.
+    pub(crate) taps: Vec<Arc<dyn Tap<In>>>,
+    /// Only the taps are attached, no handler.
+    pub(crate) only_taps: bool,
 }
 
 impl<In> Default for SourceOptions<In> {
     fn default() -> Self {
-        Self { concurrency: 1, key: None, handlers: Vec::new() }
+        Self { concurrency: 1, key: None, handlers: Vec::new(), taps: Vec::new(), only_taps: false }
     }
 }
 
 impl<In> Clone for SourceOptions<In> {
     fn clone(&self) -> Self {
-        Self { concurrency: self.concurrency, key: self.key.clone(), handlers: self.handlers.clone() }
+        let (key, handlers, taps) = (self.key.clone(), self.handlers.clone(), self.taps.clone());
+        Self { concurrency: self.concurrency, key, handlers, taps, only_taps: self.only_taps }
     }
 }
 
@@ -48,6 +54,11 @@ impl<In> Clone for SourceOptions<In> {
 pub trait IntoSource<M>: Sized {
     /// What it gives.
     type Item: Send + 'static;
+
+    /// The same source for another handler; `None` for one that can be read by one handler only.
+    fn again(&self) -> Option<Self> {
+        None
+    }
 
     /// Attaches a handler to it.
     ///
@@ -96,6 +107,16 @@ pub struct Attach<'a> {
     pub(crate) reads: &'a mut Vec<NodeId>,
     /// Those of them that are written from outside.
     pub(crate) external: &'a mut Vec<NodeId>,
+    /// What checkpoints guard.
+    pub(crate) guarded: &'a mut Vec<Guarded>,
+}
+
+/// A checkpoint as the graph sees it; sources that only one handler can read have no node.
+#[derive(Debug, Clone)]
+pub(crate) struct Guarded {
+    pub checkpoint: Arc<str>,
+    pub dependent: Option<NodeId>,
+    pub dependencies: Vec<(Arc<str>, Option<NodeId>)>,
 }
 
 impl Attach<'_> {
@@ -116,7 +137,23 @@ impl Attach<'_> {
         refuse_log_only(&options, label)?;
         let name: Arc<str> = Arc::from(label);
         let env = self.env.clone();
-        let run: BoxFuture<'static, Result<()>> = if options.concurrency > 1 {
+        let run: BoxFuture<'static, Result<()>> = if !options.taps.is_empty() {
+            if options.concurrency > 1 && options.key.is_none() {
+                return Err(needs_key(label));
+            }
+            let name = Arc::clone(&name);
+            Box::pin(async move {
+                let stats = env.add_source(&name, Gate::new());
+                open_taps(&options.taps, &stats);
+                let SourceOptions { concurrency, key, taps, .. } = options;
+                let stage: BoxStage<S::Item> = if concurrency > 1 {
+                    tapped(&taps, 0, fan_out(concurrency, key, &make, &stats, &env), &env)
+                } else {
+                    tapped(&taps, 0, make(), &env)
+                };
+                run_stream(stream, stage, name, stats, env).await
+            })
+        } else if options.concurrency > 1 {
             if options.key.is_none() {
                 return Err(needs_key(label));
             }
@@ -155,13 +192,23 @@ impl Attach<'_> {
         options.handlers.resize_with(1, HandlerTables::default);
         let own = std::mem::take(&mut options.handlers);
         self.reads.push(node.clone());
-        let entry = self
-            .shared
-            .entry(node.clone())
-            .or_insert_with(|| Box::new(Shared { source, options: options.clone(), stages: Vec::new() }));
+        let entry = self.shared.entry(node.clone()).or_insert_with(|| {
+            let options = SourceOptions { taps: Vec::new(), ..options.clone() };
+            Box::new(Shared { source, options, stages: Vec::new() })
+        });
         let Some(shared) = entry.as_any().downcast_mut::<Shared<S>>() else {
             return Err(Error::new(Kind::Build, "declared twice, with different types").at(node.to_string()));
         };
+        for tap in &options.taps {
+            let is_new = !shared.options.taps.iter().any(|own| Arc::ptr_eq(own, tap));
+            shared.options.taps.extend(is_new.then(|| Arc::clone(tap)));
+        }
+        if options.only_taps {
+            return Ok(());
+        }
+        if shared.stages.is_empty() {
+            (shared.options.concurrency, shared.options.key) = (options.concurrency, options.key.clone());
+        }
         let keys_differ = !shared.stages.is_empty() && (options.key.is_some() || shared.options.key.is_some());
         if shared.options.concurrency != options.concurrency || keys_differ {
             let message = "its handlers ask for different `concurrency` or `key`: both belong to the source";
@@ -170,6 +217,15 @@ impl Attach<'_> {
         shared.options.handlers.extend(own);
         shared.stages.push(make);
         Ok(())
+    }
+}
+
+/// Tells taps of a source that cannot be sent back.
+pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats) {
+    for tap in taps {
+        let watch = tap.watch();
+        watch.opened(&stats.held, None);
+        watch.assigned(&[(0, None)]);
     }
 }
 
@@ -194,11 +250,11 @@ fn needs_key(source: &str) -> Error {
     Error::new(Kind::Build, message).at(source)
 }
 
-async fn run_stream<S, St>(
+pub(super) async fn run_stream<S, St>(
     stream: S,
     stage: St,
     name: Arc<str>,
-    stats: Arc<crate::flow::SourceStats>,
+    stats: Arc<SourceStats>,
     env: Env,
 ) -> Result<()>
 where
@@ -311,6 +367,10 @@ pub enum FromTimer {}
 
 impl IntoSource<FromTimer> for Every {
     type Item = ();
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<()>, make: F) -> Result<()>
     where

@@ -2,6 +2,7 @@
 
 mod carried;
 mod channel;
+mod declared;
 mod every;
 mod fanout;
 mod into;
@@ -10,9 +11,10 @@ mod stream;
 pub(crate) use carried::{Carried, CarriedLane};
 pub use channel::Overflow;
 pub(crate) use channel::{Channel, Writer, run_channel};
+pub use declared::SharedStream;
 pub use every::{Every, every};
 pub(crate) use fanout::fan_out;
-pub(crate) use into::{AnyShared, KeyHash, Root, RootKind, SharedSource};
+pub(crate) use into::{AnyShared, Guarded, KeyHash, Root, RootKind, SharedSource, open_taps};
 pub use into::{Attach, FromStream, IntoSource, LogSource, SourceOptions};
 pub(crate) use stream::StreamLane;
 

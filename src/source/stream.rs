@@ -107,8 +107,9 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
         let this = self.project();
         let tracker = this.unit.tracker();
         let done = tracker.scan();
-        let in_flight = tracker.next() - done + u64::from(*this.in_hand);
+        let in_flight = tracker.next() - done + u64::from(*this.in_hand && !this.stage.is_held());
         this.stats.set_progress(done, in_flight, in_flight > 0);
+        this.stage.progress(done);
     }
 
     pub(crate) fn unit(self: Pin<&mut Self>) -> &mut UnitCx {
@@ -123,6 +124,9 @@ impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
         let mut handled = 0;
         this.turn.begin();
         let polled = loop {
+            if *this.in_hand && stopping && this.stage.is_held() {
+                *this.in_hand = false;
+            }
             if *this.in_hand {
                 match this.stage.as_mut().resume(this.unit, cx) {
                     Poll::Ready(Ok(())) => this.unit.tracker().end_unit(),

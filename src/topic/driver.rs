@@ -48,6 +48,8 @@ pub(crate) struct Assignment {
     pub from: i64,
     /// What the group has committed, if anything: `None` when `from` came from the topic's `start`.
     pub committed: Option<i64>,
+    /// What was committed with it.
+    pub note: Option<Arc<str>>,
 }
 
 /// What a backend tells the app. The app answers quickly: it never does slow work while it holds one.
@@ -183,11 +185,13 @@ pub(crate) struct Kept {
     pub next: i64,
     /// The CRC-32C of the record before it, as its log had it: by that a log that was replaced is noticed.
     pub crc: Option<u32>,
+    /// As in [`Position`].
+    pub note: Option<Arc<str>>,
 }
 
 impl From<Position> for Kept {
-    fn from(Position { topic, partition, next }: Position) -> Self {
-        Self { topic, partition, next, crc: None }
+    fn from(Position { topic, partition, next, note }: Position) -> Self {
+        Self { topic, partition, next, crc: None, note }
     }
 }
 

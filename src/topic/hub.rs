@@ -10,15 +10,17 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::back::{Back, Drained, HubRewind, Why};
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
 use super::tables;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{LaneFold, SourceFold};
+use crate::flow::tap::{Rewind, Watch, note_of, position_and_note};
 use crate::flow::{Env, Position, SourceStats};
 
-type Key = (Arc<str>, i32);
+pub(super) type Key = (Arc<str>, i32);
 
 /// Makes and runs the lane of a partition; the typed part of a topic, as the hub sees it.
 pub(crate) trait LaneMaker: Send + Sync {
@@ -33,6 +35,8 @@ pub(crate) trait LaneMaker: Send + Sync {
     fn stats(&self) -> &Arc<SourceStats>;
     /// Whether a partition that the group has no position for is an error.
     fn needs_position(&self) -> bool;
+    /// Who watches the source.
+    fn watches(&self) -> &[Arc<dyn Watch>];
     /// The tables that it is folded into.
     fn fold(&self) -> Option<&Arc<dyn SourceFold>>;
 }
@@ -40,8 +44,16 @@ pub(crate) trait LaneMaker: Send + Sync {
 /// A seek that someone asked for.
 pub(crate) struct SeekRequest {
     pub topic: Arc<str>,
-    pub to: SeekTo,
+    pub to: Move,
     pub answer: oneshot::Sender<Result<()>>,
+}
+
+/// Where to.
+pub(crate) enum Move {
+    /// All partitions that are ours.
+    All(SeekTo),
+    /// These, for an outage that is over.
+    Back(Back),
 }
 
 /// Seeks that may wait.
@@ -73,6 +85,11 @@ impl Hub {
 
     pub(crate) fn add(&self, wanted: Wanted, maker: Arc<dyn LaneMaker>) {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner).push((wanted, maker));
+    }
+
+    /// Sends partitions of a topic back.
+    pub(crate) fn rewind(&self, topic: &Arc<str>) -> Arc<dyn Rewind> {
+        Arc::new(HubRewind { topic: Arc::clone(topic), seeks: self.seeks.clone() })
     }
 
     pub(crate) fn seeks(&self) -> mpsc::Sender<SeekRequest> {
@@ -107,27 +124,32 @@ impl Hub {
     }
 }
 
-struct Lane {
-    control: Arc<LaneControl>,
-    ended: watch::Receiver<bool>,
+pub(super) struct Lane {
+    pub(super) control: Arc<LaneControl>,
+    pub(super) ended: watch::Receiver<bool>,
+    maker: Arc<dyn LaneMaker>,
+    /// What was committed with the last position.
+    noted: Option<Arc<str>>,
 }
 
 /// The running part of a hub.
-struct Session {
-    env: Env,
+pub(super) struct Session {
+    pub(super) env: Env,
     backend: Arc<dyn Backend>,
-    driver: Arc<dyn Driver>,
-    makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
-    lanes: HashMap<Key, Lane>,
+    pub(super) driver: Arc<dyn Driver>,
+    pub(super) makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
+    pub(super) lanes: HashMap<Key, Lane>,
     /// Topics whose handlers take no more messages, and who tells of one.
     over: HashSet<Arc<str>>,
     lane_over: Arc<Notify>,
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
+    /// Partitions on their way back, while they drain.
+    pub(super) rewinds: JoinSet<Drained>,
     /// Positions that the app keeps itself.
     own: Option<Arc<OwnPositions>>,
-    pending_seeks: HashMap<Arc<str>, SeekTo>,
-    revoke_timeout: Duration,
+    pub(super) pending_seeks: HashMap<Arc<str>, SeekTo>,
+    pub(super) revoke_timeout: Duration,
 }
 
 impl Session {
@@ -158,6 +180,7 @@ impl Session {
             over: HashSet::new(),
             lane_over: Arc::default(),
             answers: JoinSet::new(),
+            rewinds: JoinSet::new(),
             own,
             pending_seeks: HashMap::new(),
             revoke_timeout,
@@ -197,6 +220,7 @@ impl Session {
                     }
                 },
                 Some(_) = self.answers.join_next() => {}
+                Some(Ok(drained)) = self.rewinds.join_next(), if !draining => self.go_back(drained).await,
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
                 _ = commits.tick() => self.commit().await,
             }
@@ -231,6 +255,7 @@ impl Session {
                 drop(assignments);
             }
             Event::Assigned(assignments) => {
+                self.tell_watches(&assignments);
                 let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
                 for assignment in assignments {
                     self.assign(assignment).await?;
@@ -259,7 +284,18 @@ impl Session {
         let partition = assignment.feed.partition;
         if let Some(to) = self.pending_seeks.get(&topic).copied() {
             let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            assignment = self.begin_at(Arc::clone(&topic), partition, offset).await?;
+            assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await?;
+        } else {
+            match self.assign_earlier(&assignment).await {
+                Ok(Some(earlier)) => assignment = earlier,
+                Ok(None) => {}
+                // Taken away again, and the event that says so is on its way.
+                Err(error) if error.kind() == Kind::Seek => {
+                    tracing::info!(%topic, partition, "taken away before it was read: {error}");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         }
         let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
         if strict && assignment.committed.is_none() {
@@ -272,7 +308,7 @@ impl Session {
     }
 
     /// Starts a lane, with the rows of its tables.
-    async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
+    pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
         let fold = match self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) {
             Some(fold) => Some(tables::begin(&*self.backend, fold, assignment).await?),
             None => None,
@@ -281,7 +317,7 @@ impl Session {
         Ok(())
     }
 
-    fn start_lane(&mut self, assignment: &Assignment, fold: Option<Box<dyn LaneFold>>) {
+    pub(super) fn start_lane(&mut self, assignment: &Assignment, fold: Option<Box<dyn LaneFold>>) {
         let feed = &assignment.feed;
         let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };
         let stats = maker.stats().add_lane(feed.partition);
@@ -298,7 +334,8 @@ impl Session {
                 over.notify_one();
             }
         });
-        let lane = Lane { control, ended };
+        let noted = note_of(maker.watches(), feed.partition, assignment.committed.unwrap_or(assignment.from));
+        let lane = Lane { control, ended, maker, noted };
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
@@ -371,7 +408,7 @@ impl Session {
     async fn commit(&mut self) {
         self.lanes.values().for_each(|lane| lane.control.poke());
         tokio::task::yield_now().await;
-        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
         if moved.is_empty() {
             return;
         }
@@ -384,67 +421,24 @@ impl Session {
             tracing::warn!("positions could not be committed, the next commit tries again: {}", error.report());
             return;
         }
-        for Position { topic, partition, next } in moved {
-            if let Some(lane) = self.lanes.get(&(topic, partition)) {
+        for Position { topic, partition, next, note } in moved {
+            if let Some(lane) = self.lanes.get_mut(&(topic, partition)) {
+                lane.noted = note;
                 lane.control.stats.committed.store(next, Ordering::Release);
             }
         }
     }
 
-    async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
+    pub(super) async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
         match &self.own {
             Some(own) => own.store(self.driver.stamp(positions).await?).await,
             None => self.driver.commit(positions).await,
         }
     }
 
-    /// Checks all targets before anything moves.
-    async fn on_seek(&mut self, request: SeekRequest) {
-        let SeekRequest { topic, to, answer } = request;
-        let result = self.seek(topic, to).await;
-        let _ = answer.send(result);
-    }
-
-    async fn seek(&mut self, topic: Arc<str>, to: SeekTo) -> Result<()> {
-        if self.makers.get(&topic).is_some_and(|maker| maker.fold().is_some()) {
-            let message =
-                "tables are a fold over all of the topic: its position is where their rows are, and cannot be moved";
-            return Err(Error::new(Kind::Seek, message).at(format!("topic {topic}")));
-        }
-        let keys: Vec<Key> = self.lanes.keys().filter(|(name, _)| *name == topic).cloned().collect();
-        if keys.is_empty() {
-            self.pending_seeks.insert(topic, to);
-            return Ok(());
-        }
-        let mut targets = Vec::new();
-        for (topic, partition) in keys {
-            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            targets.push((topic, partition, offset));
-        }
-        for (topic, partition, offset) in targets {
-            let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
-            let key = (Arc::clone(&topic), partition);
-            drain(vec![(key, lane)], self.revoke_timeout).await;
-            match self.begin_at(Arc::clone(&topic), partition, offset).await {
-                Ok(assignment) => self.start_lane(&assignment, None),
-                Err(error) => {
-                    // Its lane has ended and nothing would read it: better no run than one that sits idle.
-                    let place = format!("{topic}[{partition}]");
-                    self.env.fail(Error::new(Kind::Seek, format!("the seek failed half-way: {error}")).at(place));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Has a partition read from `offset` on, and commits that. What was committed before no longer counts: a replay
-    /// that ends where the group once was is to be committed again.
-    async fn begin_at(&mut self, topic: Arc<str>, partition: i32, offset: i64) -> Result<Assignment> {
-        let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
-        self.store(vec![Position { topic, partition, next: offset }]).await?;
-        assignment.committed = Some(offset);
-        Ok(assignment)
+    /// Who watches a topic.
+    pub(super) fn watches(&self, topic: &Arc<str>) -> &[Arc<dyn Watch>] {
+        self.makers.get(topic).map(|maker| maker.watches()).unwrap_or_default()
     }
 }
 
@@ -455,20 +449,25 @@ async fn all_ended(lanes: impl Iterator<Item = &Lane>) {
 }
 
 /// The position of a lane, if it moved since it was committed.
-fn position((topic, partition): &Key, control: &LaneControl) -> Option<Position> {
-    let next = control.stats.position.load(Ordering::Acquire);
-    let moved = next >= 0 && next != control.stats.committed.load(Ordering::Acquire);
-    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next })
+fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
+    let stats = &lane.control.stats;
+    let read = || stats.position.load(Ordering::Acquire);
+    let (next, note) = position_and_note(lane.maker.watches(), *partition, read);
+    if next < 0 {
+        return None;
+    }
+    let moved = next != stats.committed.load(Ordering::Acquire) || note != lane.noted;
+    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next, note })
 }
 
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.
-async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
+pub(super) async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Position> {
     lanes.iter().for_each(|(_, lane)| lane.control.stop.cancel());
     let ended = all_ended(lanes.iter().map(|(_, lane)| lane));
     if tokio::time::timeout(limit, ended).await.is_err() {
         tracing::warn!(?limit, "some messages were not done in time: their partitions move on without them");
     }
-    let positions = lanes.iter().filter_map(|(key, lane)| position(key, &lane.control)).collect();
+    let positions = lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
     lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
     positions
 }

@@ -217,6 +217,9 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
 
     fn poll_records(&mut self, stopping: bool, handled: &mut u64, cx: &mut Context<'_>) -> Poll<Result<()>> {
         loop {
+            if self.in_hand && stopping && self.stage.is_held() {
+                return Poll::Ready(Ok(())); // not begun: it is dropped with the stage
+            }
             if self.in_hand {
                 ready!(self.stage.as_mut().resume(&mut self.unit, cx))?;
                 self.end_unit(handled)?;
@@ -400,8 +403,10 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             Some(fold) => (fold.committable(self.position), next - fold.progress().1),
             None => (self.position, low),
         };
-        let in_flight = next - done + u64::from(self.in_hand);
+        let in_flight = next - done + u64::from(self.in_hand && !self.stage.is_held());
         stats.position.store(position, Ordering::Release);
+        // After the position: a note that tells of this progress finds it there.
+        self.stage.as_mut().progress(done);
         let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
         stats.set_progress(done, in_flight, has_work);
     }

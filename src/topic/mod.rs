@@ -1,6 +1,7 @@
 //! Topics on brokers: the declaration ([`Topic`]), what an app opens of it, and the backends behind one interface.
 
 mod admin;
+mod back;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod begin;
 mod broker;
@@ -16,6 +17,8 @@ mod open;
 mod record;
 mod room;
 mod sink;
+
+mod seeks;
 mod source;
 mod tables;
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +12,7 @@ use super::driver::{Backend, Home, Kept, KeptHere};
 use super::lockfile::LockFile;
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
+use crate::util::replace_file;
 
 const HEADER: &str = "slipstream positions 4";
 /// Without a checksum of the file; the first one also without checksums of records.
@@ -92,7 +91,7 @@ fn merged(old: Vec<Kept>, new: Vec<Kept>) -> Vec<Kept> {
 /// A file of lines `topic⇥partition⇥offset⇥checksum` between a header with the format's version and a line
 /// `checksum⇥checksum`; replaced as a whole, so that it is always one state or the next. The checksum of a line is the
 /// CRC-32C of the record before the offset, or `-`; the one in the last line is that of all bytes above it; both in 8
-/// hexadecimal digits.
+/// hexadecimal digits. A fifth field, where there is one, is the position's note.
 struct OffsetFile {
     path: PathBuf,
     positions: Vec<Kept>,
@@ -129,10 +128,13 @@ impl OffsetFile {
     async fn store(&mut self, moved: Vec<Kept>) -> Result<()> {
         self.positions = merged(std::mem::take(&mut self.positions), moved);
         let mut text = format!("{HEADER}\n");
-        for Kept { topic, partition, next, crc } in &self.positions {
+        for Kept { topic, partition, next, crc, note } in &self.positions {
             let crc = crc.map_or_else(|| UNKNOWN.to_owned(), |crc| format!("{crc:08x}"));
             // Writing to a string does not fail.
-            let _ = writeln!(text, "{topic}\t{partition}\t{next}\t{crc}");
+            let _ = match note {
+                Some(note) => writeln!(text, "{topic}\t{partition}\t{next}\t{crc}\t{note}"),
+                None => writeln!(text, "{topic}\t{partition}\t{next}\t{crc}"),
+            };
         }
         let checksum = crc32c(text.as_bytes());
         let _ = writeln!(text, "{CHECKSUM}{checksum:08x}");
@@ -186,21 +188,14 @@ fn parse(line: &str) -> Option<Kept> {
         None | Some(UNKNOWN) => None,
         Some(crc) => Some(u32::from_str_radix(crc, 16).ok()?),
     };
-    fields.next().is_none().then_some(Kept { topic, partition, next, crc })
+    let note = fields.next().map(Arc::from);
+    fields.next().is_none().then_some(Kept { topic, partition, next, crc, note })
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let write = || -> std::io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder)?;
-        let next = path.with_extension("next");
-        let mut file = File::create(&next)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&next, path)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(|error| Error::from(error).at(place(path)))
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let written = std::fs::create_dir_all(folder).and_then(|()| replace_file(path, bytes));
+    written.map_err(|error| Error::from(error).at(place(path)))
 }
 
 fn in_use(app: &str, owner: &str) -> Error {
@@ -216,7 +211,7 @@ mod tests {
     use super::*;
 
     fn at(partition: i32, next: i64, crc: Option<u32>) -> Kept {
-        Kept { topic: Arc::from("words"), partition, next, crc }
+        Kept { topic: Arc::from("words"), partition, next, crc, note: None }
     }
 
     #[tokio::test]
@@ -273,11 +268,24 @@ mod tests {
         Ok(())
     }
 
+    #[tokio::test]
+    async fn a_note_comes_back_with_its_position_and_goes_with_it() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("positions");
+        let mut file = OffsetFile::open(&path)?;
+        let noted = Kept { note: Some(Arc::from("checkpoint 1 3 120")), ..at(0, 5, None) };
+        file.store(vec![noted.clone(), at(1, 7, Some(1))]).await?;
+        assert_eq!(OffsetFile::open(&path)?.positions(), [noted, at(1, 7, Some(1))]);
+        file.store(vec![at(0, 6, None)]).await?;
+        assert_eq!(OffsetFile::open(&path)?.positions(), [at(0, 6, None), at(1, 7, Some(1))]);
+        Ok(())
+    }
+
     #[test]
     fn a_damaged_file_of_an_older_version_is_an_error() -> Result<()> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("positions");
-        let lines = ["words\tx\t1\n", "words\t0\t1\txyz\n", "words\t0\t1\t-\t-\n", "words\t0\t-5\t-\n", ""];
+        let lines = ["words\tx\t1\n", "words\t0\t1\txyz\n", "words\t0\t1\t-\tnote\t-\n", "words\t0\t-5\t-\n", ""];
         for line in lines {
             std::fs::write(&path, format!("slipstream positions 2\n{line}"))?;
             assert!(matches!(refusal(&path), Some((Kind::Corrupt, _))), "{line:?}");

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::broker::{self, Broker};
 use super::declare::Topic;
 use super::driver::{Ack, Backend, Outgoing, Receipt, SeekTo, Writer};
-use super::hub::SeekRequest;
+use super::hub::{Move, SeekRequest};
 use crate::conf::{Conf, TopicSettings};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, Gate, WakerSet};
@@ -211,7 +211,7 @@ impl Slot {
         let mut answers = Vec::new();
         for (seeks, open) in seeks.zip(&open) {
             let (answer, answered) = oneshot::channel();
-            let request = SeekRequest { topic: Arc::clone(&open.name), to, answer };
+            let request = SeekRequest { topic: Arc::clone(&open.name), to: Move::All(to), answer };
             if seeks.send(request).await.is_ok() {
                 answers.push(answered);
             }

@@ -13,6 +13,7 @@ use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{FoldPlan, HandlerTables, LaneFold, SourceFold};
+use crate::flow::tap::{Watch, tapped};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
 use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, fan_out};
@@ -23,6 +24,10 @@ where
     K: Clone + Send + 'static,
 {
     type Item = Message<V, K>;
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where
@@ -39,6 +44,10 @@ where
     K: Clone + Send + 'static,
 {
     type Item = Message<V, K>;
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where
@@ -90,15 +99,23 @@ where
         let hub_name = format!("{} {group:?}", open.broker.reading());
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
+        let watches: Vec<_> = options.taps.iter().map(|tap| tap.watch()).collect();
+        check_whole(&open, &watches, has_groups && !self.broadcast)?;
         let fold = fold(&self, &open, &options.handlers, env)?;
+        check_fold(&open, &watches, fold.is_some())?;
+        // The name that the program knows, whatever the broker calls it.
+        let stats = env.add_source(&Arc::from(self.name()), self.gate().clone());
+        for watch in &watches {
+            watch.opened(&stats.held, Some(hub.rewind(&open.name)));
+        }
         let maker = Maker {
             fold: fold.clone(),
             decode: decode(&self),
             stages,
             options,
             budget: Arc::new(Budget::new(env.parts().max_in_flight_bytes)),
-            // The name that the program knows, whatever the broker calls it.
-            stats: env.add_source(&Arc::from(self.name()), self.gate().clone()),
+            stats,
+            watches,
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };
@@ -135,6 +152,30 @@ fn reads_once(open: &OpenTopic, group: Option<&str>, env: &Env) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Who compares must see all: a member of a group sees only what is given to it.
+fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> Result<()> {
+    // A broker without a name belongs to one run.
+    let is_shared = in_group && open.broker.url() != "memory:";
+    let Some(watch) = watches.iter().find(|watch| is_shared && watch.needs_whole()) else { return Ok(()) };
+    let message = format!(
+        "{} depends on it, but it is shared with the other members of the group `{}`: declare it `.broadcast()`, so that \
+         every member reads all of it, or promise `.single_member()` on the checkpoint",
+        watch.place(),
+        open.settings.group_id()
+    );
+    Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))
+}
+
+/// Rows are a fold over all messages, once: none may be handled too early and again.
+fn check_fold(open: &OpenTopic, watches: &[Arc<dyn Watch>], is_folded: bool) -> Result<()> {
+    let Some(watch) = watches.iter().find(|watch| is_folded && watch.handles_early()) else { return Ok(()) };
+    let message = format!(
+        "a handler of it writes a table, whose rows cannot be taken back, but {} lets messages through before what they          depend on is there: declare it with `.hold()`",
+        watch.place()
+    );
+    Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))
 }
 
 /// A group that is shared with other apps cannot be had on a broker that knows none.
@@ -218,9 +259,18 @@ struct Maker<In> {
     options: SourceOptions<In>,
     budget: Arc<Budget>,
     stats: Arc<SourceStats>,
+    watches: Vec<Arc<dyn Watch>>,
     /// `auto.offset.reset = error`: a partition without a position ends the run.
     needs_position: bool,
     env: Env,
+}
+
+impl<In: Clone + Send + 'static> Maker<In> {
+    /// All handlers, each with the tables that it writes.
+    fn stages(&self) -> Stages<In> {
+        let groups = self.fold.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, |fold| fold.groups());
+        Stages::with_tables(&self.stages, groups)
+    }
 }
 
 impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
@@ -231,17 +281,27 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
         fold: Option<Box<dyn LaneFold>>,
     ) -> BoxFuture<'static, ()> {
         let env = self.env.clone();
-        let SourceOptions { concurrency, key, .. } = self.options.clone();
+        let SourceOptions { concurrency, key, taps, .. } = self.options.clone();
+        let partition = assignment.feed.partition;
         let (decode, budget) = (Arc::clone(&self.decode), Arc::clone(&self.budget));
-        if concurrency > 1 {
+        if !taps.is_empty() {
+            let hash_keys = concurrency > 1 && key.is_none();
+            let stage = if concurrency > 1 {
+                let fanout = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
+                tapped(&taps, partition, fanout, &env)
+            } else {
+                tapped(&taps, partition, self.stages(), &env)
+            };
+            let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
+            let lane = lane.with_fold(fold);
+            Box::pin(async move { lane.run(&env).await })
+        } else if concurrency > 1 {
             let hash_keys = key.is_none();
             let stage = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
             Box::pin(async move { lane.run(&env).await })
         } else {
-            let groups = self.fold.as_ref().map_or_else(|| Arc::new([]) as Arc<[_]>, |fold| fold.groups());
-            let stage = Stages::with_tables(&self.stages, groups);
-            let lane = PartitionLane::new(assignment, decode, stage, false, budget, &self.stats, control, &env);
+            let lane = PartitionLane::new(assignment, decode, self.stages(), false, budget, &self.stats, control, &env);
             let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
         }
@@ -253,6 +313,10 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
 
     fn needs_position(&self) -> bool {
         self.needs_position
+    }
+
+    fn watches(&self) -> &[Arc<dyn Watch>] {
+        &self.watches
     }
 
     fn fold(&self) -> Option<&Arc<dyn SourceFold>> {

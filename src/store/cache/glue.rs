@@ -249,6 +249,10 @@ where
 {
     type Item = (K, Option<V>);
 
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn attach<St, F>(self, to: &mut Attach<'_>, _label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where
         St: Stage<Self::Item> + 'static,
@@ -269,6 +273,10 @@ where
     V: Clone + Send + 'static,
 {
     type Item = (K, Option<V>);
+
+    fn again(&self) -> Option<Self> {
+        Some(*self)
+    }
 
     fn attach<St, F>(self, to: &mut Attach<'_>, label: &str, options: SourceOptions<Self::Item>, make: F) -> Result<()>
     where

@@ -150,7 +150,8 @@ impl<L: Log> Inner<L> {
             let kept = self.kept.iter().find(|kept| kept.topic == wanted.name && kept.partition == partition);
             let from = begin::find(&*self.log, wanted, partition, bounds, kept, is_new).await?;
             let feed = self.read(wanted, partition, from.offset);
-            assignments.push(Assignment { feed, from: from.offset, committed: from.committed });
+            let note = kept.and_then(|kept| kept.note.clone());
+            assignments.push(Assignment { feed, from: from.offset, committed: from.committed, note });
         }
         if !assignments.is_empty() {
             let _ = self.events.send(Event::Assigned(assignments)).await;
@@ -200,18 +201,18 @@ impl<L: Log> Inner<L> {
     async fn seek(&self, topic: Arc<str>, partition: i32, offset: i64) -> Result<Assignment> {
         let (wanted, bounds) = self.bounds(&topic, partition).await?;
         let from = begin::resolve(&*self.log, &topic, partition, bounds, SeekTo::Offset(offset)).await?;
-        Ok(Assignment { feed: self.read(wanted, partition, from), from, committed: None })
+        Ok(Assignment { feed: self.read(wanted, partition, from), from, committed: None, note: None })
     }
 
     async fn stamp(&self, positions: Vec<Position>) -> Result<Vec<Kept>> {
         let mut stamped = Vec::with_capacity(positions.len());
-        for Position { topic, partition, next } in positions {
+        for Position { topic, partition, next, note } in positions {
             self.log.sync(&topic, partition).await?;
             let crc = match next {
                 ..=0 => None,
                 _ => self.log.crc(&topic, partition, next - 1).await?,
             };
-            stamped.push(Kept { topic, partition, next, crc });
+            stamped.push(Kept { topic, partition, next, crc, note });
         }
         Ok(stamped)
     }

@@ -24,10 +24,12 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 pub(super) type Reply = oneshot::Sender<Result<()>>;
 
 /// A position with the feed that it came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Offer {
     next: i64,
     epoch: u64,
+    /// Travels as the offset's metadata.
+    note: Option<Arc<str>>,
 }
 
 #[derive(Default)]
@@ -48,7 +50,7 @@ impl Commits {
     pub(super) fn add(&mut self, positions: Vec<Position>, parts: &[Part], reply: Option<Reply>) {
         for position in positions {
             if let Some(part) = parts.iter().find(|part| part.is(&position.topic, position.partition)) {
-                let offer = Offer { next: position.next, epoch: part.epoch };
+                let offer = Offer { next: position.next, epoch: part.epoch, note: position.note };
                 self.waiting.insert((position.topic, position.partition), offer);
             }
         }
@@ -70,7 +72,7 @@ impl Commits {
             return;
         }
         let mut offers = std::mem::take(&mut self.waiting);
-        offers.retain(|place, offer| is_current(place, *offer, parts));
+        offers.retain(|place, offer| is_current(place, offer, parts));
         let sent = Sent { offers, waiters: std::mem::take(&mut self.waiters) };
         if sent.offers.is_empty() {
             return answer(sent.waiters, || Ok(()));
@@ -87,7 +89,7 @@ impl Commits {
         let Some(sent) = self.sent.take() else { return };
         let Err(error) = result else {
             for (place, offer) in &sent.offers {
-                mark(parts, place, *offer);
+                mark(parts, place, offer);
             }
             return answer(sent.waiters, || Ok(()));
         };
@@ -111,12 +113,12 @@ impl Commits {
 }
 
 /// A position of a feed that is still being read, and not lower than what it has committed.
-fn is_current(place: &Place, offer: Offer, parts: &[Part]) -> bool {
+fn is_current(place: &Place, offer: &Offer, parts: &[Part]) -> bool {
     let part = parts.iter().find(|part| part.is(&place.0, place.1));
     part.is_some_and(|part| part.epoch == offer.epoch && part.committed.is_none_or(|floor| offer.next >= floor))
 }
 
-fn mark(parts: &mut [Part], place: &Place, offer: Offer) {
+fn mark(parts: &mut [Part], place: &Place, offer: &Offer) {
     let part = parts.iter_mut().find(|part| part.is(&place.0, place.1) && part.epoch == offer.epoch);
     if let Some(part) = part {
         part.committed = Some(offer.next);
@@ -126,7 +128,11 @@ fn mark(parts: &mut [Part], place: &Place, offer: Offer) {
 fn list(offers: &BTreeMap<Place, Offer>) -> KafkaResult<TopicPartitionList> {
     let mut list = TopicPartitionList::with_capacity(offers.len());
     for ((topic, partition), offer) in offers {
-        list.add_partition_offset(topic, *partition, Offset::Offset(offer.next))?;
+        let mut element = list.add_partition(topic, *partition);
+        element.set_offset(Offset::Offset(offer.next))?;
+        if let Some(note) = &offer.note {
+            element.set_metadata(&**note);
+        }
     }
     Ok(list)
 }

@@ -263,7 +263,7 @@ impl Reader {
         let part = part.ok_or_else(|| Error::new(Kind::Seek, "the partition is not ours").at(name(place)))?;
         part.restart(offset, epoch);
         self.signal.raise();
-        Ok(Assignment { feed: Arc::clone(&part.feed), from: offset, committed: None })
+        Ok(Assignment { feed: Arc::clone(&part.feed), from: offset, committed: None, note: None })
     }
 
     /// Makes librdkafka fetch from `offset` on. It purges what it fetched before.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt as _;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::KafkaResult;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::{Offset, TopicPartitionList};
 use tokio::sync::oneshot;
 
@@ -27,6 +28,9 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 /// How long the commit before partitions are let go may take.
 const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A position of the group, and what was committed with it.
+type Committed = (i64, Option<Arc<str>>);
 
 /// How far the present rebalance is.
 pub(super) enum Step {
@@ -136,15 +140,15 @@ impl Reader {
     }
 
     /// What is kept as the partitions' positions, in their order.
-    fn positions(&self, partitions: &[Place]) -> KafkaResult<Vec<Option<i64>>> {
+    fn positions(&self, partitions: &[Place]) -> KafkaResult<Vec<Option<Committed>>> {
         if let Membership::Everything(kept) = &self.subscription.group {
             let of = |place: &Place| kept.iter().find(|kept| kept.topic == place.0 && kept.partition == place.1);
-            return Ok(partitions.iter().map(|place| of(place).map(|kept| kept.next)).collect());
+            return Ok(partitions.iter().map(|place| of(place).map(|kept| (kept.next, kept.note.clone()))).collect());
         }
         let list = self.consumer.committed_offsets(list(partitions, &[])?, LOOKUP_TIMEOUT)?;
         let position = |(topic, partition): &Place| match list.find_partition(topic, *partition) {
             Some(element) => element.error().map(|()| match element.offset() {
-                Offset::Offset(next) => Some(next),
+                Offset::Offset(next) => Some((next, note(&element))),
                 _ => None,
             }),
             None => Ok(None),
@@ -156,21 +160,22 @@ impl Reader {
     fn decide(
         &mut self,
         partitions: Vec<Place>,
-        positions: &[Option<i64>],
+        positions: &[Option<Committed>],
         bounds: &[Bounds],
-    ) -> Vec<(Place, i64, Option<i64>)> {
+    ) -> Vec<(Place, i64, Option<Committed>)> {
         let mut begins = Vec::with_capacity(partitions.len());
         for ((place, position), bounds) in partitions.into_iter().zip(positions).zip(bounds) {
             let Some(wanted) = self.subscription.topics.iter().find(|wanted| wanted.name == place.0) else {
                 continue;
             };
-            if let Some(from) = wanted.folded_from(place.1, *position, *bounds) {
-                begins.push((place, from, *position));
+            let at = position.as_ref().map(|(next, _)| *next);
+            if let Some(from) = wanted.folded_from(place.1, at, *bounds) {
+                begins.push((place, from, position.clone()));
                 continue;
             }
-            let begin = begin::begin(wanted, *position, *bounds, self.shared.is_new(&place));
+            let begin = begin::begin(wanted, at, *bounds, self.shared.is_new(&place));
             match begin {
-                Begin::Position(from) => begins.push((place, from, Some(from))),
+                Begin::Position(from) => begins.push((place, from, position.clone())),
                 Begin::Start(from) => begins.push((place, from, None)),
                 Begin::Moved { to, position } => {
                     tracing::error!(
@@ -189,7 +194,7 @@ impl Reader {
     }
 
     /// Takes the partitions; also none, since librdkafka waits for the call.
-    fn take(&mut self, begins: Vec<(Place, i64, Option<i64>)>) {
+    fn take(&mut self, begins: Vec<(Place, i64, Option<Committed>)>) {
         let offsets: Vec<i64> = begins.iter().map(|(_, from, _)| *from).collect();
         let places: Vec<Place> = begins.iter().map(|(place, ..)| place.clone()).collect();
         let mut assignments = Vec::with_capacity(begins.len());
@@ -197,7 +202,8 @@ impl Reader {
             let epoch = self.next_epoch();
             match Part::split(&self.consumer, &self.alarm, &place, from, epoch) {
                 Some(part) => {
-                    assignments.push(Assignment { feed: Arc::clone(&part.feed), from, committed });
+                    let (committed, note) = committed.map_or((None, None), |(next, note)| (Some(next), note));
+                    assignments.push(Assignment { feed: Arc::clone(&part.feed), from, committed, note });
                     self.parts.push(part);
                 }
                 None => self.outbox.fail(Error::new(Kind::UnknownTopic, "no such partition").at(name(&place))),
@@ -291,6 +297,12 @@ impl Reader {
             }
         }
     }
+}
+
+/// What was committed with an offset. Another program may have written what is no text, and the wrapper panics on it.
+fn note(element: &TopicPartitionListElem<'_>) -> Option<Arc<str>> {
+    let read = || Arc::<str>::from(element.metadata());
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).ok().filter(|note| !note.is_empty())
 }
 
 /// The list of `partitions`, with offsets if there are any.

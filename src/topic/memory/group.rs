@@ -52,6 +52,8 @@ pub(super) struct Group {
     /// What members have lost and have not been told about.
     lost: BTreeMap<MemberId, BTreeSet<Tp>>,
     offsets: BTreeMap<Tp, i64>,
+    /// What was committed with some of them.
+    notes: BTreeMap<Tp, Arc<str>>,
     /// Every topic that a member has ever subscribed to, while it exists.
     known: BTreeSet<Arc<str>>,
 }
@@ -86,6 +88,17 @@ impl Group {
         self.offsets.insert(tp, next);
     }
 
+    pub(super) fn note(&self, tp: &Tp) -> Option<Arc<str>> {
+        self.notes.get(tp).cloned()
+    }
+
+    pub(super) fn set_note(&mut self, tp: Tp, note: Option<Arc<str>>) {
+        match note {
+            Some(note) => self.notes.insert(tp, note),
+            None => self.notes.remove(&tp),
+        };
+    }
+
     /// Whether the member may commit it: also while it is giving it up.
     pub(super) fn holds(&self, member: MemberId, tp: &Tp) -> bool {
         self.owners.get(tp).is_some_and(|owner| owner.member == member && owner.phase != Phase::Chosen)
@@ -118,6 +131,7 @@ impl Group {
     /// The topic is gone, with its positions.
     pub(super) fn forget(&mut self, topic: &Arc<str>) {
         self.offsets.retain(|(own, _), _| own != topic);
+        self.notes.retain(|(own, _), _| own != topic);
         if !self.is_interested(topic) {
             self.known.remove(topic);
         }

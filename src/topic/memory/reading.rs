@@ -76,7 +76,8 @@ impl State {
         let wanted: BTreeMap<_, _> = subscription.topics.into_iter().map(|own| (Arc::clone(&own.name), own)).collect();
         let entry = self.groups.entry(group.clone()).or_default();
         entry.join(member, wanted.keys().cloned().collect());
-        for Kept { topic, partition, next, .. } in known {
+        for Kept { topic, partition, next, note, .. } in known {
+            entry.set_note((Arc::clone(&topic), partition), note);
             entry.set_offset((topic, partition), next);
         }
         self.members.insert(member, Member { group: group.clone(), wanted, readings: BTreeMap::new() });
@@ -173,7 +174,7 @@ impl State {
         let member = self.members.get_mut(&id).ok_or_else(gone)?;
         let group = self.groups.get_mut(&member.group).ok_or_else(gone)?;
         let wanted = member.wanted.get(&tp.0).ok_or_else(gone)?;
-        let committed = group.offset(&tp);
+        let (committed, note) = (group.offset(&tp), group.note(&tp));
         let Begin { from, reset } = begin(&tp, log, committed, wanted)?;
         // Reset once, not again at the next rebalance; and what a member without a group has read is not needed again.
         if reset || matches!(member.group, GroupId::Solo(_)) {
@@ -181,7 +182,7 @@ impl State {
         }
         let feed = member.read(tp, from);
         self.news.data = true;
-        Ok(Assignment { feed, from, committed })
+        Ok(Assignment { feed, from, committed, note })
     }
 
     // ---- the driver's calls -----------------------------------------------------------------------------------------
@@ -189,9 +190,10 @@ impl State {
     /// Keeps the positions of what is the member's own and forgets the others.
     pub(super) fn commit(&mut self, member: MemberId, positions: Vec<Position>) {
         let Some(group) = self.group_of(member) else { return };
-        for Position { topic, partition, next } in positions {
+        for Position { topic, partition, next, note } in positions {
             let tp = (topic, partition);
             if group.holds(member, &tp) {
+                group.set_note(tp.clone(), note);
                 group.set_offset(tp, next);
             }
         }
@@ -225,7 +227,7 @@ impl State {
         let committed = self.group_of(id).and_then(|group| group.offset(&tp));
         let feed = self.members.get_mut(&id).ok_or_else(gone)?.read(tp, from);
         self.news.data = true;
-        Ok(Assignment { feed, from, committed })
+        Ok(Assignment { feed, from, committed, note: None })
     }
 
     // ---- feeding ----------------------------------------------------------------------------------------------------

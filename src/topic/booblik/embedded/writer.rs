@@ -142,7 +142,7 @@ impl Writer for LogWriter {
     }
 
     fn has_headers(&self) -> bool {
-        self.0.encoding == Encoding::Envelope
+        self.0.format.encoding == Encoding::Envelope
     }
 
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {

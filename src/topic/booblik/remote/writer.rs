@@ -243,7 +243,7 @@ impl Writer for RemoteWriter {
     }
 
     fn has_headers(&self) -> bool {
-        self.0.encoding == Encoding::Envelope
+        self.0.format.encoding == Encoding::Envelope
     }
 
     fn prepare(&self, topic: Arc<str>, partitions: Option<u32>) -> BoxFuture<'static, Result<()>> {

@@ -24,7 +24,7 @@ pub(super) fn tp(partition: i32) -> Tp {
 }
 
 pub(super) fn at(partition: i32, next: i64) -> Position {
-    Position { topic: "t".into(), partition, next }
+    Position { topic: "t".into(), partition, next, note: None }
 }
 
 pub(super) fn wanted() -> Wanted {
@@ -115,7 +115,7 @@ impl App {
 
     pub(super) fn take(&mut self, assignments: Vec<Assignment>) -> Vec<Tp> {
         let mut tps = Vec::new();
-        for Assignment { feed, from, committed } in assignments {
+        for Assignment { feed, from, committed, .. } in assignments {
             let tp = (Arc::clone(&feed.topic), feed.partition);
             self.lanes.insert(tp.clone(), Lane { feed, from, committed, batch: VecDeque::new() });
             tps.push(tp);

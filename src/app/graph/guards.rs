@@ -1,0 +1,154 @@
+//! Checkpoints in the graph: a pause that would stop what it waits for is refused.
+
+use std::collections::BTreeSet;
+
+use super::{Edge, Graph, in_process};
+use crate::error::{Error, Kind, Result};
+use crate::flow::NodeId;
+use crate::source::Guarded;
+
+pub(super) fn check(graph: &Graph) -> Result<()> {
+    for guarded in &graph.guarded {
+        let Some(dependent) = &guarded.dependent else { continue };
+        for (name, node) in &guarded.dependencies {
+            let Some(node) = node else { continue };
+            let refusal = check_one(graph, guarded, dependent, name, node);
+            refusal.map_err(|error| error.at(format!("checkpoint {}", guarded.checkpoint)))?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse(message: String) -> Result<()> {
+    Err(Error::new(Kind::Build, message))
+}
+
+fn check_one(graph: &Graph, guarded: &Guarded, dependent: &NodeId, name: &str, dependency: &NodeId) -> Result<()> {
+    if dependent == dependency {
+        return refuse(format!("{dependent} depends on itself, as `{name}`: name the source that it is compared with"));
+    }
+    let needed = needed(graph, dependency);
+    if needed.nodes.contains(dependent) {
+        return refuse(format!(
+            "{dependent} depends on {dependency}, which cannot go on without {dependent}: a pause of one would never end; \
+             leave one of the two out"
+        ));
+    }
+    let above = above(graph, dependent);
+    let mut shared = above.nodes.intersection(&needed.nodes).map(ToString::to_string);
+    let mut handlers = above.handlers.intersection(&needed.handlers).map(|handler| format!("handler {handler}"));
+    let Some(shared) = shared.next().or_else(|| handlers.next()) else { return Ok(()) };
+    let waits = &guarded.checkpoint;
+    refuse(format!(
+        "{dependent} and {dependency} both come from {shared}: when `{waits}` holds one, the other stops too, and the pause \
+         never ends; put a topic in front of {dependent}, or read it from a source of its own"
+    ))
+}
+
+#[derive(Default)]
+struct Reached {
+    nodes: BTreeSet<NodeId>,
+    handlers: BTreeSet<String>,
+}
+
+/// Everything that has to go on for messages to come to `node`: who writes it, what those read, what guards that.
+fn needed(graph: &Graph, node: &NodeId) -> Reached {
+    let mut reached = Reached::default();
+    let mut open = vec![node.clone()];
+    while let Some(node) = open.pop() {
+        if !reached.nodes.insert(node.clone()) {
+            continue;
+        }
+        for edge in writers(graph, &node) {
+            reached.handlers.insert(edge.handler.to_string());
+            open.extend(edge.reads.iter().cloned());
+        }
+        let guards = graph.guarded.iter().filter(|own| own.dependent.as_ref() == Some(&node));
+        open.extend(guards.flat_map(|own| &own.dependencies).filter_map(|(_, node)| node.clone()));
+    }
+    reached
+}
+
+/// What stops when `node` is full: whoever writes to it in this process, and so on up to sources that wait elsewhere.
+fn above(graph: &Graph, node: &NodeId) -> Reached {
+    let mut reached = Reached::default();
+    let mut open = vec![node.clone()];
+    while let Some(node) = open.pop() {
+        if !in_process(&node) {
+            continue;
+        }
+        for edge in writers(graph, &node) {
+            reached.handlers.insert(edge.handler.to_string());
+            for read in &edge.reads {
+                if reached.nodes.insert(read.clone()) {
+                    open.push(read.clone());
+                }
+            }
+        }
+    }
+    reached
+}
+
+fn writers<'a>(graph: &'a Graph, node: &'a NodeId) -> impl Iterator<Item = &'a Edge> {
+    graph.edges.iter().filter(move |edge| edge.writes.contains(node))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn node(kind: &'static str, name: &str) -> NodeId {
+        NodeId { kind, name: Arc::from(name), id: 0 }
+    }
+
+    fn edge(handler: &str, reads: &[&NodeId], writes: &[&NodeId]) -> Edge {
+        let cloned = |nodes: &[&NodeId]| nodes.iter().map(|node| (*node).clone()).collect();
+        Edge { handler: Arc::from(handler), reads: cloned(reads), writes: cloned(writes) }
+    }
+
+    fn guarded(dependent: &NodeId, dependency: &NodeId) -> Guarded {
+        let dependencies = vec![(Arc::from("it"), Some(dependency.clone()))];
+        Guarded { checkpoint: Arc::from("c"), dependent: Some(dependent.clone()), dependencies }
+    }
+
+    fn refused(edges: Vec<Edge>, guards: Vec<Guarded>) -> Option<String> {
+        let mut graph = Graph { guarded: guards, ..Graph::default() };
+        edges.into_iter().for_each(|edge| graph.add(edge));
+        check(&graph).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn b_44_a_source_that_depends_on_itself_is_refused() {
+        let a = node("topic", "a");
+        assert!(refused(Vec::new(), vec![guarded(&a, &a)]).is_some_and(|text| text.contains("depends on itself")));
+    }
+
+    #[test]
+    fn b_44_checkpoints_in_a_circle_are_refused() {
+        let (a, b, c) = (node("topic", "a"), node("topic", "b"), node("topic", "c"));
+        let circle = refused(Vec::new(), vec![guarded(&a, &b), guarded(&b, &c), guarded(&c, &a)]);
+        assert!(circle.is_some_and(|text| text.contains("cannot go on without")));
+        assert_eq!(refused(Vec::new(), vec![guarded(&a, &b), guarded(&b, &c)]), None);
+    }
+
+    #[test]
+    fn a_dependency_that_is_made_from_the_dependent_is_refused() {
+        let (a, b) = (node("topic", "a"), node("topic", "b"));
+        let made = refused(vec![edge("f", &[&a], &[&b])], vec![guarded(&a, &b)]);
+        assert!(made.is_some_and(|text| text.contains("cannot go on without")));
+    }
+
+    #[test]
+    fn dependent_and_dependency_behind_one_source_are_refused_unless_a_topic_lies_between() {
+        let (source, a, b) = (node("stream", "s"), node("proxy", "a"), node("proxy", "b"));
+        let split = |a: &NodeId| vec![edge("f", &[&source], &[a]), edge("g", &[&source], &[&b])];
+        let behind = refused(split(&a), vec![guarded(&a, &b)]);
+        assert!(behind.is_some_and(|text| text.contains("both come from stream s")));
+        let topic = node("topic", "t");
+        assert_eq!(refused(split(&topic), vec![guarded(&topic, &b)]), None);
+        let one = refused(vec![edge("f", &[], &[&a, &b])], vec![guarded(&a, &b)]);
+        assert!(one.is_some_and(|text| text.contains("both come from handler f")));
+    }
+}

@@ -1,0 +1,296 @@
+//! The state machine of a checkpoint: decides who waits, who is down, and what is to be done again. It has no clock and
+//! does nothing itself; whoever drives it does so under one lock, so that transitions come one after the other.
+
+mod dependencies;
+mod dependent;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::mark::{Mark, Span};
+use super::outage::{Downtime, Lag, Outage, Snapshot, State};
+use super::pending::Pending;
+use super::watermark::{Reach, Watermark};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A message that is ahead is handled, and corrected later.
+    Detect,
+    /// A message that is ahead waits.
+    Hold,
+}
+
+/// What a checkpoint was declared with.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word of the declaration")]
+pub(crate) struct Rules {
+    pub name: Arc<str>,
+    pub mode: Mode,
+    pub pauses: bool,
+    pub inclusive: bool,
+    pub seeds: bool,
+    /// Whether the dependent is sent back after an outage, and where it begins.
+    pub rewinds: bool,
+    /// A promise of the user's: dependencies are read whole by this app alone.
+    pub single_member: bool,
+    pub far_future: Option<Span>,
+    pub grace: Duration,
+    pub max_pause: Option<Duration>,
+    pub dependencies: Vec<DependencyRules>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct DependencyRules {
+    pub name: Arc<str>,
+    pub threshold: Span,
+    pub zero: Span,
+    pub idle_after: Option<Duration>,
+    /// Whether downtime is decided by a function of the user's.
+    pub is_custom: bool,
+}
+
+/// What a function of the user's says of a dependency: how far it is behind, if it is.
+pub(crate) type Down = Result<(), Lag>;
+
+/// What the user's own functions say of one dependency; `None` where there is no such function.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Answers {
+    pub down: Option<Down>,
+    pub recovered: Option<bool>,
+}
+
+/// What becomes of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is handled, with this to tell.
+    Pass(Option<Downtime>),
+    /// It waits at the gate.
+    Wait,
+}
+
+/// What happened; told once, in order.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    /// A dependency is down.
+    Down(Arc<Outage>),
+    /// A dependency is no longer down; others may be.
+    Up(Arc<str>),
+    /// All have recovered: callbacks, rewind, then [`Machine::resume`].
+    Recovered(Arc<Outage>),
+    /// The dependent goes on.
+    Resumed,
+    /// The pause has lasted too long.
+    TooLong,
+    /// The pause was ended by hand or by its limit, with dependencies down.
+    Overridden,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Running,
+    /// A dependency is down.
+    Down,
+    /// All have recovered; what was handled too early is on its way back.
+    Recovering,
+}
+
+/// How a dependency stands.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub reach: Reach,
+    /// Since when it is down.
+    pub down: Option<Duration>,
+    pub lag: Option<Lag>,
+    /// The partitions that hold it back.
+    pub held_back_by: Vec<i32>,
+}
+
+#[derive(Debug)]
+struct Dependency {
+    watermark: Watermark,
+    /// Since when it is down.
+    down: Option<Duration>,
+    lag: Option<Lag>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    outage: u64,
+    pending: Pending,
+    /// What is pending has to be handled again: it stays until the partition is moved, whoever has it by then.
+    is_due: bool,
+    /// The marker of the message that waits at the gate.
+    held: Option<Mark>,
+    /// What was kept says to begin here.
+    begin: Option<i64>,
+}
+
+struct Open {
+    number: u64,
+    since: Duration,
+    dependency: Arc<str>,
+    downtime: Option<Downtime>,
+    healthy: Snapshot,
+    detected: Snapshot,
+}
+
+pub(crate) struct Machine {
+    rules: Rules,
+    dependencies: Vec<Dependency>,
+    parts: BTreeMap<i32, Part>,
+    /// The highest marker of the dependent.
+    highest: Option<Mark>,
+    state: Option<State>,
+    healthy: Snapshot,
+    open: Option<Open>,
+    phase: Phase,
+    overridden: bool,
+    said_too_long: bool,
+    /// The number of the last outage.
+    outages: u64,
+    far_future: u64,
+    began: Option<Duration>,
+    events: VecDeque<Event>,
+}
+
+impl Machine {
+    pub(crate) fn new(rules: Rules) -> Self {
+        let dependency =
+            |rules: &DependencyRules| Dependency { watermark: Watermark::new(rules.idle_after), down: None, lag: None };
+        let dependencies = rules.dependencies.iter().map(dependency).collect();
+        Self {
+            rules,
+            dependencies,
+            parts: BTreeMap::new(),
+            highest: None,
+            state: None,
+            healthy: Snapshot::default(),
+            open: None,
+            phase: Phase::Running,
+            overridden: false,
+            said_too_long: false,
+            outages: 0,
+            far_future: 0,
+            began: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// What has happened since the last call.
+    pub(crate) fn take_events(&mut self) -> VecDeque<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn covers(&self, dependency: usize, mark: Mark, threshold: impl Fn(&DependencyRules) -> Span) -> bool {
+        let (Some(own), Some(rules)) = (self.dependencies.get(dependency), self.rules.dependencies.get(dependency))
+        else {
+            return true;
+        };
+        match own.watermark.reach() {
+            Reach::Nothing => false,
+            Reach::Everything => true,
+            Reach::At(reach) => {
+                let reach = reach.plus(threshold(rules));
+                reach > mark || (self.rules.inclusive && reach == mark)
+            }
+        }
+    }
+
+    /// Whether all dependencies are there, within their thresholds.
+    fn is_within(&self, mark: Mark) -> bool {
+        (0..self.dependencies.len()).all(|at| self.covers(at, mark, |rules| rules.threshold))
+    }
+
+    /// Whether all dependencies are there.
+    fn is_covered(&self, mark: Mark) -> bool {
+        (0..self.dependencies.len()).all(|at| self.covers(at, mark, |rules| rules.zero))
+    }
+
+    /// Whether a marker is too far ahead of everything seen so far to be believed.
+    fn is_far(&mut self, mark: Mark) -> bool {
+        let Some(bound) = self.rules.far_future else { return false };
+        let seen = self.dependencies.iter().filter_map(|dependency| dependency.watermark.highest()).max();
+        let Some(highest) = self.highest.max(seen) else { return false };
+        let is_far = mark > highest.plus(bound);
+        self.far_future += u64::from(is_far);
+        is_far
+    }
+
+    /// A message whose marker is below this needs no look at the machine: everything is there and nothing is to be
+    /// remembered. `None`: every message does.
+    pub(crate) fn clear_below(&self) -> Option<Mark> {
+        let is_plain = self.phase == Phase::Running && self.rules.dependencies.iter().all(|own| !own.is_custom);
+        if !is_plain || self.dependencies.iter().any(|own| own.down.is_some()) {
+            return None;
+        }
+        self.dependencies.iter().map(|own| own.watermark.reach().mark()).min().flatten()
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(crate) fn is_overridden(&self) -> bool {
+        self.overridden
+    }
+
+    /// The dependent cannot be sent back.
+    pub(crate) fn never_rewinds(&mut self) {
+        self.rules.rewinds = false;
+    }
+
+    /// Whether nothing that was handled in a partition waits for its dependencies.
+    pub(crate) fn is_clear(&self, partition: i32) -> bool {
+        self.parts.get(&partition).is_none_or(|part| part.pending.is_empty() && part.held.is_none())
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(crate) fn highest(&self) -> Option<Mark> {
+        self.highest
+    }
+
+    pub(crate) fn state(&self) -> Option<&State> {
+        self.state.as_ref()
+    }
+
+    pub(crate) fn open_outage(&self) -> Option<(u64, Duration)> {
+        self.open.as_ref().map(|open| (open.number, open.since))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn outages(&self) -> u64 {
+        self.outages
+    }
+
+    pub(crate) fn far_future(&self) -> u64 {
+        self.far_future
+    }
+
+    /// Whether a message of this partition waits for a dependency.
+    pub(crate) fn is_held(&self, partition: i32) -> bool {
+        self.parts.get(&partition).is_some_and(|part| part.held.is_some())
+    }
+
+    /// How many lanes have a message at the gate that waits for a dependency.
+    pub(crate) fn held(&self) -> usize {
+        self.parts.values().filter(|part| part.held.is_some()).count()
+    }
+
+    /// How a dependency stands.
+    pub(crate) fn dependency(&self, at: usize) -> Option<Standing> {
+        let own = self.dependencies.get(at)?;
+        let held_back_by = own.watermark.holding_back();
+        Some(Standing { reach: own.watermark.reach(), down: own.down, lag: own.lag, held_back_by })
+    }
+
+    /// What to keep with a position of a dependency.
+    pub(crate) fn mark_of(&self, dependency: usize, partition: i32) -> Option<Mark> {
+        self.dependencies.get(dependency)?.watermark.of(partition)
+    }
+}

@@ -1,0 +1,149 @@
+//! What is told of an outage: to handlers while it lasts, to callbacks when it begins and ends.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::mark::{Mark, Span};
+
+/// Any state that the user keeps with a checkpoint.
+pub(crate) type State = Arc<dyn Any + Send + Sync>;
+
+/// How far a dependency is behind a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lag {
+    /// By this much.
+    By(Span),
+    /// It has no marker yet.
+    Unknown,
+    /// No longer beyond its threshold, but not caught up either.
+    Recovering,
+}
+
+impl fmt::Display for Lag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::By(span) => span.fmt(f),
+            Self::Unknown => f.write_str("no marker yet"),
+            Self::Recovering => f.write_str("recovering"),
+        }
+    }
+}
+
+/// Which dependencies a message is ahead of, and how far. A handler asks for it as `Option<Downtime>`: `None` when the
+/// message has everything that it depends on.
+///
+/// ```
+/// use slipstream::checkpoint::{Downtime, Lag};
+///
+/// fn label(downtime: Option<&Downtime>) -> String {
+///     match downtime {
+///         Some(downtime) => format!("late: {}", downtime.iter().map(|(name, lag)| format!("{name} {lag}")).collect::<String>()),
+///         None => "fine".to_owned(),
+///     }
+/// }
+/// assert_eq!(label(None), "fine");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Downtime(Arc<BTreeMap<Arc<str>, Lag>>);
+
+impl Downtime {
+    /// `None` when there is nothing in it.
+    pub(super) fn new(lags: BTreeMap<Arc<str>, Lag>) -> Option<Self> {
+        (!lags.is_empty()).then(|| Self(Arc::new(lags)))
+    }
+
+    /// How far this dependency is behind; `None` when it is not.
+    pub fn get(&self, dependency: &str) -> Option<Lag> {
+        self.0.get(dependency).copied()
+    }
+
+    /// The dependencies that are behind, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Lag)> {
+        self.0.iter().map(|(name, lag)| (&**name, *lag))
+    }
+
+    /// The largest lag that is known.
+    pub fn longest(&self) -> Option<Span> {
+        let known = self.0.values().filter_map(|lag| match lag {
+            Lag::By(span) => Some(*span),
+            Lag::Unknown | Lag::Recovering => None,
+        });
+        known.max()
+    }
+}
+
+impl fmt::Display for Downtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lags: Vec<_> = self.iter().map(|(name, lag)| format!("{name}: {lag}")).collect();
+        f.write_str(&lags.join(", "))
+    }
+}
+
+impl fmt::Debug for Downtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// How everything stood at one moment.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub(super) marker: Option<Mark>,
+    pub(super) dependencies: Vec<(Arc<str>, Option<Mark>)>,
+    pub(super) state: Option<State>,
+}
+
+impl Snapshot {
+    /// The highest marker of the dependent; `None` before its first message.
+    pub fn marker(&self) -> Option<Mark> {
+        self.marker
+    }
+
+    /// How far a dependency was; `None` before it had a marker in each partition.
+    pub fn dependency(&self, name: &str) -> Option<Mark> {
+        self.dependencies.iter().find(|(own, _)| **own == *name).and_then(|(_, mark)| *mark)
+    }
+
+    /// The state that the checkpoint's [`state`](super::Guard::state) made; `None` before the first message, and for
+    /// another type.
+    pub fn state<T: Clone + 'static>(&self) -> Option<T> {
+        self.state.as_ref().and_then(|state| state.downcast_ref::<T>()).cloned()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_struct("Snapshot");
+        map.field("marker", &self.marker.map(|mark| mark.to_string()));
+        for (name, mark) in &self.dependencies {
+            map.field(name, &mark.map(|mark| mark.to_string()));
+        }
+        map.finish_non_exhaustive()
+    }
+}
+
+/// One outage, as callbacks get it. It does not change while anybody looks at it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Outage {
+    /// Counts the outages of this checkpoint. A callback may run again for the same one after a crash: by the number it
+    /// can tell.
+    pub number: u64,
+    /// The checkpoint.
+    pub checkpoint: Arc<str>,
+    /// The dependency that went down last, or that has recovered last.
+    pub dependency: Arc<str>,
+    /// How far which dependency was behind when the outage was detected.
+    pub downtime: Option<Downtime>,
+    /// At the last heartbeat before it, while all was well.
+    pub healthy: Snapshot,
+    /// When it was detected.
+    pub detected: Snapshot,
+    /// When the last dependency had caught up; `None` until then.
+    pub recovered: Option<Snapshot>,
+    /// Per partition of the dependent, the first message that was handled too early.
+    pub safe_offsets: Vec<(i32, i64)>,
+}

@@ -1,0 +1,156 @@
+//! `status()`: plain structs that a program can serialise and serve.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::core::Core;
+use super::machine::{Machine, Mode, Phase, Standing};
+use super::watermark::Reach;
+
+/// What the dependent of a checkpoint does now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Doing {
+    /// Its messages pass.
+    Running,
+    /// Messages wait for a dependency, in hold mode.
+    Holding,
+    /// It is paused, or would be if it did not have to go on.
+    Paused,
+    /// All dependencies are back: what was handled too early is on its way.
+    Recovering,
+    /// It goes on although dependencies are down.
+    Overridden,
+}
+
+/// How a checkpoint stands; from [`CheckpointHandle::status`](super::CheckpointHandle::status).
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// Its name.
+    pub name: String,
+    /// What the dependent does.
+    pub doing: Doing,
+    /// What happens next.
+    pub next: String,
+    /// The number of the present outage.
+    pub outage: Option<u64>,
+    /// How long it has lasted.
+    pub outage_for: Option<Duration>,
+    /// The highest marker of the dependent.
+    pub marker: Option<String>,
+    /// Lanes of the dependent with a message at the gate.
+    pub held_lanes: usize,
+    /// Each dependency.
+    pub dependencies: Vec<DependencyStatus>,
+    /// Counters since the run began.
+    pub counts: Counts,
+}
+
+/// How a dependency stands.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct DependencyStatus {
+    /// Its name.
+    pub name: String,
+    /// Whether it is down.
+    pub is_down: bool,
+    /// How long it has been down.
+    pub down_for: Option<Duration>,
+    /// How far it is; `None` before each of its partitions has a marker.
+    pub marker: Option<String>,
+    /// How far behind it was when a message was compared last.
+    pub behind: Option<String>,
+    /// The partitions that hold it back.
+    pub held_back_by: Vec<i32>,
+    /// Whether it has ended.
+    pub has_ended: bool,
+}
+
+/// One counter per transition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Times that a dependency went down.
+    pub downs: u64,
+    /// Times that all had recovered.
+    pub recoveries: u64,
+    /// Partitions that were sent back.
+    pub rewinds: u64,
+    /// Times that the pause was ended by hand or by its limit.
+    pub overrides: u64,
+    /// Markers that were too far ahead to be believed.
+    pub far_future: u64,
+}
+
+pub(super) fn of(core: &Core) -> Status {
+    let now = core.now();
+    let counts = Counts {
+        downs: core.counters.downs.load(Ordering::Relaxed),
+        recoveries: core.counters.recoveries.load(Ordering::Relaxed),
+        rewinds: core.counters.rewinds.load(Ordering::Relaxed),
+        overrides: core.counters.overrides.load(Ordering::Relaxed),
+        far_future: 0,
+    };
+    core.look(|machine| Status {
+        name: core.name.to_string(),
+        doing: doing(machine),
+        next: next(machine),
+        outage: machine.open_outage().map(|(number, _)| number),
+        outage_for: machine.open_outage().map(|(_, since)| now.saturating_sub(since)),
+        marker: machine.highest().map(|mark| mark.to_string()),
+        held_lanes: machine.held(),
+        dependencies: dependencies(machine, now),
+        counts: Counts { far_future: machine.far_future(), ..counts },
+    })
+}
+
+fn doing(machine: &Machine) -> Doing {
+    match machine.phase() {
+        Phase::Running => Doing::Running,
+        Phase::Recovering => Doing::Recovering,
+        Phase::Down if machine.is_overridden() => Doing::Overridden,
+        Phase::Down if machine.rules().mode == Mode::Hold => Doing::Holding,
+        Phase::Down => Doing::Paused,
+    }
+}
+
+fn dependencies(machine: &Machine, now: Duration) -> Vec<DependencyStatus> {
+    let names = machine.rules().dependencies.iter().enumerate();
+    let one = |(at, rules): (usize, &super::machine::DependencyRules)| {
+        let Standing { reach, down, lag, held_back_by } = machine.dependency(at)?;
+        Some(DependencyStatus {
+            name: rules.name.to_string(),
+            is_down: down.is_some(),
+            down_for: down.map(|since| now.saturating_sub(since)),
+            marker: reach.mark().map(|mark| mark.to_string()),
+            behind: lag.map(|lag| lag.to_string()),
+            held_back_by,
+            has_ended: reach == Reach::Everything,
+        })
+    };
+    names.filter_map(one).collect()
+}
+
+fn next(machine: &Machine) -> String {
+    let down: Vec<_> = (0..machine.rules().dependencies.len())
+        .filter(|at| machine.dependency(*at).is_some_and(|own| own.down.is_some()))
+        .filter_map(|at| machine.rules().dependencies.get(at))
+        .map(|rules| &*rules.name)
+        .collect();
+    let down = down.join(", ");
+    let back = match machine.targets().len() {
+        0 => "goes on".to_owned(),
+        partitions => format!("goes back in {partitions} partitions"),
+    };
+    match doing(machine) {
+        Doing::Running => "nothing".to_owned(),
+        Doing::Holding => format!("waits for {down}, then goes on"),
+        Doing::Paused => format!("waits for {down}, then {back}"),
+        Doing::Overridden => format!("goes on without {down}; when back, {back}"),
+        Doing::Recovering => back,
+    }
+}
