@@ -126,6 +126,10 @@ impl<T> TapLane<T> for DependentLane<T> {
         }
     }
 
+    fn outage(&self) -> u64 {
+        self.core.look(|machine| machine.outage_of(self.partition))
+    }
+
     fn dropped(&mut self) {
         let partition = self.partition;
         self.core.change(|machine, now| machine.dropped(partition, now));

@@ -29,6 +29,11 @@ pub(crate) trait TapLane<In>: Send {
     /// with the same message. `seq` numbers the lane's messages.
     fn poll_admit(&mut self, item: &In, seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Result<Option<View>>>;
 
+    /// How often what this lane reads was sent back before.
+    fn outage(&self) -> u64 {
+        0
+    }
+
     /// The message that was asked for last is given up: nobody will handle it here.
     fn dropped(&mut self) {}
 
@@ -132,6 +137,8 @@ pub(crate) struct Tapped<In, St> {
     begun: u64,
     /// Set when the source has ended: done up to here, its messages are.
     until: Option<u64>,
+    /// The highest of the taps'; a lane that is sent back is another one.
+    outage: u64,
     env: Env,
 }
 
@@ -140,8 +147,9 @@ impl<In, St> Unpin for Tapped<In, St> {}
 
 impl<In, St> Tapped<In, St> {
     pub(crate) fn new(taps: &[Arc<dyn Tap<In>>], partition: i32, stage: St, env: &Env) -> Self {
-        let taps = taps.iter().map(|tap| tap.lane(partition)).collect();
-        Self { taps, stage: Box::pin(stage), waiting: None, at: 0, begun: 0, until: None, env: env.clone() }
+        let taps: Vec<_> = taps.iter().map(|tap| tap.lane(partition)).collect();
+        let outage = taps.iter().map(|tap| tap.outage()).max().unwrap_or(0);
+        Self { taps, stage: Box::pin(stage), waiting: None, at: 0, begun: 0, until: None, outage, env: env.clone() }
     }
 }
 
@@ -172,6 +180,7 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
         self.waiting = Some(input);
         self.at = 0;
         unit.set_view(None);
+        unit.set_outage(self.outage);
         self.poll_gate(unit, cx)
     }
 

@@ -24,6 +24,7 @@ pub struct UnitCx {
     past: Option<Arc<Past>>,
     muted: bool,
     output: u32,
+    outage: u64,
 }
 
 impl UnitCx {
@@ -43,6 +44,7 @@ impl UnitCx {
             past: None,
             muted: false,
             output: 0,
+            outage: 0,
         }
     }
 
@@ -153,6 +155,16 @@ impl UnitCx {
     #[inline]
     pub(crate) fn output(&self) -> u32 {
         self.output
+    }
+
+    /// How often the partition was sent back before, to correct what was handled too early.
+    #[inline]
+    pub(crate) fn outage(&self) -> u64 {
+        self.outage
+    }
+
+    pub(crate) fn set_outage(&mut self, outage: u64) {
+        self.outage = outage;
     }
 
     /// A handler begins.

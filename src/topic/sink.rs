@@ -43,8 +43,7 @@ pub(crate) fn encode<V, K>(topic: &Topic<V, K>, name: &Arc<str>, parts: Parts<V,
 
 /// As [`StableId`] reads it.
 fn stable_id(handler: &str, unit: &UnitCx) -> String {
-    const OUTAGE: u64 = 0;
-    format!("{handler}/{}-{}-{}-{}-{OUTAGE}", unit.source(), unit.partition(), unit.offset(), unit.output())
+    format!("{handler}/{}-{}-{}-{}-{}", unit.source(), unit.partition(), unit.offset(), unit.output(), unit.outage())
 }
 
 /// Hands over what waits, as soon as there is room.

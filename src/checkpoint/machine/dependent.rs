@@ -55,6 +55,11 @@ impl Machine {
         Kept { outage: part.outage, safe, highest, is_down }
     }
 
+    /// The outage that the partition was rewound for last; 0 before the first.
+    pub(crate) fn outage_of(&self, partition: i32) -> u64 {
+        self.parts.get(&partition).map_or(0, |part| part.outage)
+    }
+
     /// Whether the gate is closed to all messages.
     pub(crate) fn is_closed(&self) -> bool {
         match self.phase {
