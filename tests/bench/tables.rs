@@ -79,9 +79,15 @@ impl Counter {
         let handle = run.handle();
         let task = tokio::spawn(run.into_future());
         until(|| handle.stats().handled(topic) == count).await;
+        let began = began.get().unwrap();
+        let handled = began.elapsed();
         handle.trigger();
         task.await.unwrap().unwrap();
-        began.get().unwrap().elapsed()
+        let time = began.elapsed();
+        if std::env::var_os("BENCH_VERBOSE").is_some() {
+            println!("{topic}: {handled:?} until handled, {time:?} until closed");
+        }
+        time
     }
 
     /// Runs the app until `done`, which reads its rows; there are no further records.

@@ -231,6 +231,9 @@ impl<V: Clone + Send + 'static> Hot<V> {
     /// Ends the open generation: adds what changed in it to `batch`, as it is now.
     pub(super) fn seal(&mut self, batch: &mut WriteBatch) -> Result<()> {
         let family = self.behind.as_ref().map(Family::handle).transpose()?;
+        // RocksDB takes neighbours faster.
+        let rows = &self.rows;
+        self.changed.sort_unstable_by_key(|at| rows.get(*at as usize).map_or(&[][..], |row| &*row.key));
         for at in self.changed.drain(..) {
             let Some(row) = self.rows.get_mut(at as usize) else { continue };
             let before = size_bytes(row);
