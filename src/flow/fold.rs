@@ -129,6 +129,9 @@ pub(crate) trait SourceFold: Send + Sync {
 pub(crate) trait LaneFold: Send {
     fn tables(&self) -> LaneTables;
 
+    /// The first offset that somebody needs.
+    fn begins_at(&self) -> i64;
+
     /// Looks at the next record.
     ///
     /// Errors: it is not the record that was read there before.

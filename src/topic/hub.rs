@@ -307,13 +307,21 @@ impl Session {
         Ok(())
     }
 
-    /// Starts a lane, with the rows of its tables.
+    /// Starts a lane, with the rows of its tables. Rows that are built anew begin before what was assigned.
     pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
-        let fold = match self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) {
-            Some(fold) => Some(tables::begin(&*self.backend, fold, assignment).await?),
-            None => None,
+        let Some(fold) = self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) else {
+            self.start_lane(assignment, None);
+            return Ok(());
         };
-        self.start_lane(assignment, fold);
+        let fold = tables::begin(&*self.backend, fold, assignment).await?;
+        if fold.begins_at() >= assignment.from {
+            self.start_lane(assignment, Some(fold));
+            return Ok(());
+        }
+        let feed = &assignment.feed;
+        let mut earlier = self.driver.seek(Arc::clone(&feed.topic), feed.partition, fold.begins_at()).await?;
+        earlier.committed = assignment.committed;
+        self.start_lane(&earlier, Some(fold));
         Ok(())
     }
 

@@ -321,7 +321,12 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         }
         match self.fold.as_mut().map(|fold| fold.admit(&record, &mut self.unit)).transpose()? {
             None | Some(Admitted::Taken) => {}
-            Some(Admitted::Known) => return Poll::Ready(Ok(())),
+            Some(Admitted::Known) => {
+                if self.unit.tracker().next() == 0 {
+                    self.position = record.offset + 1;
+                }
+                return Poll::Ready(Ok(()));
+            }
             Some(Admitted::StartOver) => {
                 self.control.starts_over.store(true, Ordering::Release);
                 self.control.kill.cancel();

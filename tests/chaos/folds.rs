@@ -177,18 +177,24 @@ impl OwnLog {
     }
 }
 
-/// One kill after the other of an app that feeds itself; ends early with the first faults.
-fn kill_again_and_again(schedule: &Schedule, home: &Home, plan: &Plan, log: &mut OwnLog, kills: u64) -> Vec<String> {
+/// One kill after the other of an app that feeds itself; ends early with the first faults, and after how many kills.
+fn kill_again_and_again(
+    schedule: &Schedule,
+    home: &Home,
+    plan: &Plan,
+    log: &mut OwnLog,
+    kills: u64,
+) -> Option<(u32, Vec<String>)> {
     for life in 0..u32::try_from(kills).expect("few kills") {
         work_and_kill(schedule, plan.start(life));
         log.read_on(home);
         let positions = home.positions("in");
         let found = faults(&read_store(&home.state()), &log.ids, |partition| positions.get(&partition).copied());
         if !found.is_empty() {
-            return found;
+            return Some((life + 1, found));
         }
     }
-    Vec::new()
+    None
 }
 
 #[test]
@@ -197,7 +203,7 @@ fn after_every_kill_of_an_embedded_log_rows_are_the_fold_up_to_their_position() 
     let (home, mut log, kills) = (Home::new(), OwnLog::default(), kills());
     let plan = counting(&home.plan());
     let found = kill_again_and_again(&schedule, &home, &plan.clone().with("CHAOS_FEEDS", 10), &mut log, kills);
-    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(found, None);
     let mut last = plan.start(u32::MAX);
     until_counted(&mut last, &log.ids);
     last.leave();
@@ -224,8 +230,9 @@ fn is_caught(name: &'static str, mistake: &str) {
     let (home, mut log) = (Home::new(), OwnLog::default());
     let plan = counting(&home.plan()).with("CHAOS_MISTAKE", mistake).with("CHAOS_FEEDS", 10);
     let found = kill_again_and_again(&schedule, &home, &plan, &mut log, KILLS_OF_WRONG_BUILDS);
-    assert!(!found.is_empty(), "the harness must notice what this build does");
-    schedule.figure("noticed", found.join("; "));
+    let (kills, found) = found.expect("the harness must notice what this build does");
+    schedule.step(found.join("; "));
+    schedule.figure("noticed after so many kills", kills);
 }
 
 #[test]
@@ -327,5 +334,92 @@ pub mod on_kafka {
         assert!(scene.commits.falls().is_empty(), "committed offsets fell: {:?}", scene.commits.falls());
         until(PATIENCE, "all ids are out", || scene.echoes.ids() as u64 == ids);
         figures(&schedule, usize::try_from(ids).expect("few"), kills, &scene.echoes.all());
+    }
+
+    /// What the members have together, each of its own partitions; `None` while a partition is with nobody or two, or
+    /// is being rebuilt.
+    fn together(members: &mut [Child]) -> Option<(BTreeMap<i32, i64>, Folded)> {
+        let (mut positions, mut rows) = (BTreeMap::new(), Folded::default());
+        for member in members {
+            let (own, (counts, sums)) = look(member)?;
+            for (partition, position) in own {
+                if positions.insert(partition, position).is_some() {
+                    return None;
+                }
+            }
+            counts.into_iter().for_each(|(key, n)| *rows.0.entry(key).or_default() += n);
+            sums.into_iter().for_each(|(key, n)| *rows.1.entry(key).or_default() += n);
+        }
+        (positions.len() == usize::from(PARTITIONS)).then_some((positions, rows))
+    }
+
+    fn have_shares(members: &mut [Child]) -> bool {
+        let lanes: Vec<_> = members.iter_mut().map(Child::lanes).collect();
+        lanes.iter().sum::<usize>() == usize::from(PARTITIONS) && !lanes.contains(&0)
+    }
+
+    #[test]
+    fn members_that_are_killed_and_frozen_count_each_record_once_together() {
+        let Some(servers) = servers() else { return };
+        let schedule = Schedule::new("tables, members");
+        let scene = Scene::new(&servers);
+        let rounds = Length::read().choose(1, 5);
+        let member = |name: &str| {
+            let plan = counting(&scene.plan(name));
+            plan.conf("session.timeout.ms", 6000).conf("heartbeat.interval.ms", 500)
+        };
+        let mut life = 0;
+        let mut start = |name: &str| {
+            life += 1;
+            member(name).start(life)
+        };
+        let mut members = Vec::new();
+        let ids = Load::during(&scene, || {
+            members = vec![start("a"), start("b"), start("c")];
+            until(PATIENCE, "each has a share", || have_shares(&mut members));
+            for round in 0..rounds {
+                pass(Duration::from_millis(schedule.between(0, 1000)));
+                let frozen = members.remove(usize::try_from(schedule.between(0, 2)).expect("small"));
+                frozen.signal(libc::SIGSTOP);
+                schedule.step(format!("round {round}: life {} frozen", frozen.life));
+                until(PATIENCE, "the others have its share", || have_shares(&mut members));
+                let total = scene.commits.total();
+                until(PATIENCE, "the new owners commit", || scene.commits.total() > total + 500);
+                frozen.signal(libc::SIGCONT);
+                schedule.step(format!("round {round}: life {} goes on", frozen.life));
+                members.push(frozen);
+                until(PATIENCE, "each has a share again", || have_shares(&mut members));
+                pass(Duration::from_millis(schedule.between(0, 1000)));
+                let killed = members.remove(usize::try_from(schedule.between(0, 2)).expect("small"));
+                schedule.step(format!("round {round}: life {} killed", killed.life));
+                killed.kill();
+                until(PATIENCE, "the others have its share", || have_shares(&mut members));
+                members.push(start(&format!("d{round}")));
+                until(PATIENCE, "each has a share in the end", || have_shares(&mut members));
+            }
+        });
+        let log = log(ids);
+        let ends: BTreeMap<i32, i64> =
+            log.iter().map(|(partition, ids)| (*partition, i64::try_from(ids.len()).expect("few"))).collect();
+        let mut found = None;
+        until(PATIENCE, "everything is counted once", || {
+            found = together(&mut members).filter(|(positions, _)| *positions == ends);
+            found.is_some()
+        });
+        assert_eq!(found.expect("it was found").1, fold(log.values().flatten()));
+        until(PATIENCE, "all is committed", || scene.commits.total() == i64::try_from(ids).expect("few"));
+        until(PATIENCE, "all ids are out", || scene.echoes.ids() as u64 == ids);
+        let before = scene.echoes.all().len();
+
+        // One member in a place without any rows: it makes them all, of records that are all committed.
+        members.iter_mut().for_each(Child::leave);
+        let mut alone = start("nowhere");
+        until_counted(&mut alone, &log);
+        alone.leave();
+        pass(Duration::from_secs(1));
+        assert_eq!(scene.echoes.all().len(), before, "what is replayed says nothing");
+        assert!(scene.commits.falls().is_empty(), "committed offsets fell: {:?}", scene.commits.falls());
+        schedule.figure("ids, rounds of freeze, return and kill", format!("{ids}, {rounds}"));
+        schedule.figure("keys that differ from the fold, outputs of the replay", "0, 0");
     }
 }

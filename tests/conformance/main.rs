@@ -63,6 +63,8 @@ mod saying;
 #[cfg(feature = "booblik")]
 #[path = "../booblik_broker/small.rs"]
 mod small;
+#[cfg(feature = "rocksdb")]
+mod tables;
 #[cfg(feature = "kafka")]
 mod transcript;
 
@@ -149,23 +151,62 @@ macro_rules! of_groups {
     };
 }
 
+/// Tables on a backend.
+#[cfg(feature = "rocksdb")]
+macro_rules! of_tables {
+    ($backend:ident) => {
+        checks! {
+            $backend
+            tables:
+                a_table_is_the_fold_of_its_topic_across_restarts_and_a_crash
+                rows_that_are_gone_are_rebuilt_and_say_nothing;
+        }
+    };
+}
+
+/// Tables whose topics an app, or an administrator, can replace.
+#[cfg(feature = "rocksdb")]
+macro_rules! of_replaced_logs {
+    ($backend:ident) => {
+        checks! {
+            $backend
+            tables:
+                a_table_of_a_log_that_was_replaced_is_refused_or_built_anew;
+        }
+    };
+}
+
 mod memory {
     common!(memory);
+    #[cfg(feature = "rocksdb")]
+    of_tables!(memory);
+    #[cfg(feature = "rocksdb")]
+    of_replaced_logs!(memory);
     of_groups!(memory);
 }
 
 #[cfg(feature = "kafka")]
 mod kafka {
     common!(kafka);
+    #[cfg(feature = "rocksdb")]
+    of_tables!(kafka);
+    #[cfg(feature = "rocksdb")]
+    of_replaced_logs!(kafka);
     of_groups!(kafka);
 }
 
 #[cfg(feature = "booblik")]
 mod embedded {
     common!(embedded);
+    #[cfg(feature = "rocksdb")]
+    of_tables!(embedded);
+    #[cfg(feature = "rocksdb")]
+    of_replaced_logs!(embedded);
 }
 
 #[cfg(feature = "booblik")]
 mod booblik {
     common!(booblik);
+    #[cfg(feature = "rocksdb")]
+    of_tables!(booblik);
 }

@@ -12,12 +12,12 @@ use slipstream::topic::{OutOfRange, Start};
 
 use super::bench::{Backend, Bench, Raw, RawTopic, Running, Seen, text};
 
-fn admin(bench: &Bench) -> AdminClient<DefaultClientContext> {
+pub fn admin(bench: &Bench) -> AdminClient<DefaultClientContext> {
     let Backend::Kafka(servers) = &bench.backend else { panic!("for Kafka only") };
     ClientConfig::new().set("bootstrap.servers", servers).create().unwrap()
 }
 
-async fn delete_before(bench: &Bench, part: &str, offset: i64) {
+pub async fn delete_before(bench: &Bench, part: &str, offset: i64) {
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(&bench.name(part), 0, Offset::Offset(offset)).unwrap();
     admin(bench).delete_records(&list, &AdminOptions::new()).await.unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rocksdb::{ColumnFamilyDescriptor, DB, Options, ReadOptions, WriteOptions};
+use rocksdb::{ColumnFamilyDescriptor, DB, Options, ReadOptions, WriteBatch, WriteOptions};
 
 use super::clock::Clock;
 use super::failure::failure;
@@ -48,6 +48,8 @@ pub(crate) struct Open {
     pub(crate) writes: WriteOptions,
     pub(crate) sink_writes: WriteOptions,
     dirty: AtomicBool,
+    /// A write found the disk full.
+    full: AtomicBool,
     pub(crate) locks: Arc<KeyLocks>,
     pub(crate) expiry: Expiry,
     pub(crate) evictions: Evictions,
@@ -93,6 +95,7 @@ impl Open {
             writes: WriteOptions::default(),
             sink_writes: options::without_waiting(),
             dirty: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             locks: Arc::default(),
             expiry,
         };
@@ -151,7 +154,11 @@ impl Open {
     }
 
     pub(crate) fn failed(&self, error: rocksdb::Error) -> Error {
-        failure(error, self.db.path())
+        let error = failure(error, self.db.path());
+        if error.kind() == Kind::DiskFull {
+            self.full.store(true, Ordering::Release);
+        }
+        error
     }
 
     /// Remembers that something was written since the last sync.
@@ -164,6 +171,12 @@ impl Open {
 
     /// Makes everything written so far survive a power loss; without a write since the last time, nothing is done.
     pub(crate) fn sync(&self) -> Result<()> {
+        // RocksDB takes a failed sync for worse than a full disk, and would no longer go on by itself when there is room.
+        if self.full.load(Ordering::Acquire) {
+            let nothing = self.db.write_opt(WriteBatch::default(), &self.writes);
+            nothing.map_err(|error| self.failed(error))?;
+            self.full.store(false, Ordering::Release);
+        }
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return Ok(());
         }

@@ -149,3 +149,49 @@ async fn locks_that_nobody_holds_take_no_memory() {
     drop(held);
     assert_eq!(open.locks.len(), 0);
 }
+
+/// A file system of 24 MiB; it goes with the test.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut mount = std::process::Command::new("mount");
+        let made = mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(dir.path()).output();
+        made.is_ok_and(|made| made.status.success()).then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// As commits do, which go on meanwhile.
+#[test]
+fn syncs_on_a_full_disk_do_not_keep_it_from_passing() {
+    let Some(disk) = SmallDisk::mount() else {
+        return eprintln!("NOT RUN: a file system cannot be mounted here");
+    };
+    let ballast = disk.0.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 14 << 20]).unwrap();
+    let cache: Cache<u32, Vec<u8>> = Cache::named("tested").retention(Retention::Keep);
+    cache.open_in(disk.0.path()).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    let row: Vec<u8> = (0..4096).map(|_| random.u8(..)).collect();
+    let error = (0..).find_map(|n: u32| cache.put(n, [&n.to_be_bytes()[..], &row].concat()).err()).unwrap();
+    assert_eq!(error.kind(), Kind::DiskFull);
+    let open = cache.opened().unwrap();
+    for _ in 0..3 {
+        assert_eq!(open.sync().map_err(|error| error.kind()), Err(Kind::DiskFull));
+    }
+    std::fs::remove_file(ballast).unwrap();
+    let until = std::time::Instant::now() + Duration::from_secs(40);
+    while let Err(error) = open.sync() {
+        assert!(std::time::Instant::now() < until, "syncs do not come back: {}", error.report());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    cache.put(0, row).unwrap();
+    open.sync().unwrap();
+}

@@ -272,6 +272,10 @@ impl LaneFold for Generations {
         Arc::clone(&self.begin.tables)
     }
 
+    fn begins_at(&self) -> i64 {
+        self.begin.lowest
+    }
+
     #[inline]
     fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<Admitted> {
         let read = identity(record);
