@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use slipstream::Conf;
 
+#[derive(Clone)]
 pub struct Settings {
     /// Where the topics live.
     pub broker: String,
@@ -31,6 +32,12 @@ pub struct Settings {
     #[cfg_attr(not(feature = "kafka"), expect(dead_code, reason = "for the wrong app"))]
     /// The wrong app, which commits whatever ended last.
     pub commits_early: bool,
+    /// Join instead of echo: `detect` or `hold`, as the checkpoint does; `never` corrects nothing.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "joins need a cache"))]
+    pub joins: String,
+    /// Steps of outages and rewinds, in order, at the last of which the process kills itself.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "joins need a cache"))]
+    pub kill_at: String,
     pub state_dir: PathBuf,
     /// `key=value` pairs of the configuration.
     pub conf: Vec<(String, String)>,
@@ -58,6 +65,8 @@ impl Settings {
             stuck_for: Duration::from_millis(or("CHAOS_STUCK_MS", "0").parse()?),
             http: or("CHAOS_HTTP", "no") == "yes",
             commits_early: or("CHAOS_COMMITS_EARLY", "no") == "yes",
+            joins: or("CHAOS_JOINS", ""),
+            kill_at: or("CHAOS_KILL_AT", ""),
             state_dir: PathBuf::from(must("CHAOS_STATE")?),
             conf: conf.split(',').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect(),
         })

@@ -20,10 +20,10 @@ const KILLS_WHEN_FULL: u64 = 50;
 const READ_BYTES: usize = 1 << 20;
 
 /// A log and an app's state.
-struct Home(tempfile::TempDir);
+pub struct Home(tempfile::TempDir);
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
@@ -32,7 +32,7 @@ impl Home {
     }
 
     /// Writes ids as another program would: plain, each to the partition that it gives by division.
-    fn feed(&self, ids: std::ops::Range<u64>) {
+    pub fn feed(&self, ids: std::ops::Range<u64>) {
         let broker = self.open();
         block_on(broker.ensure_topic("in", usize::from(PARTITIONS))).expect("a topic");
         for partition in 0..PARTITIONS {
@@ -46,22 +46,29 @@ impl Home {
 
     /// What came out so far.
     fn echoes(&self) -> Vec<Echo> {
+        self.outputs().iter().flatten().map(|text| Echo::parse(text).expect("an echo")).collect()
+    }
+
+    /// The values of the output, by partition.
+    pub fn outputs(&self) -> Vec<Vec<String>> {
         let broker = self.open();
-        let mut echoes = Vec::new();
+        let mut outputs = Vec::new();
         for partition in 0..i32::from(PARTITIONS) {
+            let mut texts = Vec::new();
             let Ok(log) = broker.partition("out", partition) else { continue };
             let mut next = 0;
             while next < log.high_watermark() {
                 let batch = log.read(next, READ_BYTES).expect("it can be read");
                 for record in batch.records() {
                     record.check().expect("whole");
-                    echoes.push(parse(&record.payload));
+                    texts.push(value_of(&record.payload));
                 }
                 next = batch.next_offset;
             }
+            outputs.push(texts);
         }
         block_on(broker.close()).expect("it was read");
-        echoes
+        outputs
     }
 
     /// The stored positions, by partition.
@@ -73,7 +80,7 @@ impl Home {
         paths.find(is_file).map(|path| read_positions(&path)).unwrap_or_default()
     }
 
-    fn plan(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         Plan::new()
             .with("CHAOS_BROKER", format!("embedded:{}", self.0.path().join("log").display()))
             .with("CHAOS_APP", APP)
@@ -97,12 +104,12 @@ fn read_positions(path: &Path) -> BTreeMap<i32, i64> {
     lines.map(|line| parse(line).expect("topic, partition, position")).collect()
 }
 
-/// The echo in an envelope with a key and a value, as the format is documented: mark, version, flags, timestamp, length
+/// The value in an envelope with a key and a value, as the format is documented: mark, version, flags, timestamp, length
 /// of the key, checksum, key, value.
-fn parse(envelope: &[u8]) -> Echo {
+fn value_of(envelope: &[u8]) -> String {
     assert_eq!(envelope.get(..5), Some(&b"\xF5be\x01\x03"[..]), "an envelope with a key and a value");
     let key_bytes = u32::from_be_bytes(envelope[13..17].try_into().expect("four bytes")) as usize;
-    Echo::parse(&String::from_utf8_lossy(&envelope[21 + key_bytes..])).expect("an echo")
+    String::from_utf8_lossy(&envelope[21 + key_bytes..]).into_owned()
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod ledger;
 mod schedule;
 
 mod embedded;
+#[cfg(feature = "rocksdb")]
+mod joined;
 
 #[cfg(feature = "kafka")]
 mod broker;
