@@ -89,7 +89,7 @@ pub async fn run(settings: Settings) -> Result<()> {
     let keep = move |message: Message<u64>| -> slipstream::Result<Option<(u64, u64)>> {
         let time = message.value / 2;
         // The harness brings again what it does not know to have come.
-        let is_news = before.get(&time)?.is_none_or(|known| known < message.value);
+        let is_news = before.get(time)?.is_none_or(|known| known < message.value);
         Ok(is_news.then_some((time, message.value)))
     };
     let app = App::new().handle(weather.clone(), keep, kept).handle(checkpoint.clone(), join, output);

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+#[cfg(feature = "rocksdb")]
+use slipstream::app::State;
 use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Checkpoint, Dependency};
@@ -95,4 +97,36 @@ async fn more_messages_than_may_be_in_flight_pass_a_guarded_proxy() -> Result<()
     Running::start(app, conf).ended().await?;
     assert_eq!(*seen.lock().unwrap(), (0..5000).collect::<Vec<_>>());
     Ok(())
+}
+#[cfg(feature = "rocksdb")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn caches_are_dependents_and_dependencies() -> Result<()> {
+    let world = World::memory();
+    let (weather, activity): (Cache<u64, u64>, Cache<u64, u64>) =
+        (Cache::named("weather").external(), Cache::named("activity").external());
+    let (dependent, dependency) = (activity.clone(), weather.clone());
+    let checkpoint = Checkpoint::named("caches", move |it| {
+        it.dependent(dependent.clone(), |change| change.0)
+            .dependency(Dependency::new("weather", dependency.clone(), |change| change.0))
+            .hold()
+    });
+    let (seen, keep) = collect();
+    let of_join = weather.clone();
+    let join =
+        move |change: (u64, Option<u64>)| -> Result<(u64, Option<u64>)> { Ok((change.0, of_join.get(change.0)?)) };
+    let times = 30_u64;
+    let app = App::new().handle(checkpoint, join, keep).handle(weather.clone(), |_: (u64, Option<u64>)| (), ());
+    let running = Running::start(app, world.conf(0));
+    // Before that nobody reads the changes.
+    until(|| running.handle.health().state == State::Running).await;
+    for time in 0..times {
+        activity.send(time, time).await?;
+    }
+    assert!(seen.lock().unwrap().is_empty(), "nothing is there yet");
+    for time in 0..=times {
+        weather.send(time, time * 10).await?;
+    }
+    until(|| seen.lock().unwrap().len() as u64 == times).await;
+    assert_eq!(*seen.lock().unwrap(), (0..times).map(|time| (time, Some(time * 10))).collect::<Vec<_>>());
+    running.stop().await
 }
