@@ -202,7 +202,7 @@ impl Verdict {
     fn check(&self, schedule: &Schedule, mode: &str, ids: u64, kills: usize) {
         assert!(self.wrong.is_empty(), "not what the batch join gives: {:?}", self.wrong);
         assert!(self.old.is_empty(), "left after a seek although begun before: {:?}", self.old);
-        assert_eq!(self.corrected > 0, mode == "detect", "values that had to be corrected: {}", self.corrected);
+        assert!(mode == "detect" || self.corrected == 0, "wrong values left while held: {}", self.corrected);
         schedule.figure("keys, kills", format!("{ids}, {kills}"));
         schedule.figure("last values unlike the batch join", self.wrong.len());
         schedule.figure("values that were corrected", self.corrected);
