@@ -9,6 +9,7 @@ pub use crate::error::Result;
 pub use crate::flow::UnitCx;
 pub use crate::handler::outputs::Try;
 pub use crate::handler::probe::Tag;
+pub use crate::util::watch_steps;
 pub use inventory;
 
 /// The traits whose methods the code calls, without names that could stand in front of the user's.

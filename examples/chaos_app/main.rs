@@ -8,6 +8,8 @@ mod commands;
 mod counting;
 #[cfg(feature = "kafka")]
 mod early;
+#[cfg(feature = "rocksdb")]
+mod joined;
 mod settings;
 mod web;
 
@@ -52,7 +54,12 @@ impl Shared {
 #[tokio::main]
 async fn main() -> Result<()> {
     slipstream::log::init();
-    let shared = Arc::new(Shared { settings: Settings::read()?, begun: AtomicU64::new(0), ended: AtomicU64::new(0) });
+    let settings = Settings::read()?;
+    #[cfg(feature = "rocksdb")]
+    if !settings.joins.is_empty() {
+        return joined::run(settings).await;
+    }
+    let shared = Arc::new(Shared { settings, begun: AtomicU64::new(0), ended: AtomicU64::new(0) });
     #[cfg(feature = "kafka")]
     if shared.settings.commits_early {
         return tokio::task::block_in_place(|| early::run(&shared));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use slipstream::Conf;
 
+#[derive(Clone)]
 pub struct Settings {
     /// Where the topics live.
     pub broker: String,
@@ -39,6 +40,12 @@ pub struct Settings {
     /// Ids that the app itself writes to its input every [`FEED_EVERY`]; 0: somebody else does.
     #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "for tables"))]
     pub feeds: u64,
+    /// Join instead of echo: `detect` or `hold`, as the checkpoint does; `never` corrects nothing.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "joins need a cache"))]
+    pub joins: String,
+    /// Steps of outages and rewinds, in order, at the last of which the process kills itself.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "joins need a cache"))]
+    pub kill_at: String,
     pub state_dir: PathBuf,
     /// `key=value` pairs of the configuration.
     pub conf: Vec<(String, String)>,
@@ -69,6 +76,8 @@ impl Settings {
             tables: or("CHAOS_TABLES", "no") == "yes",
             mistake: std::env::var("CHAOS_MISTAKE").ok(),
             feeds: or("CHAOS_FEEDS", "0").parse()?,
+            joins: or("CHAOS_JOINS", ""),
+            kill_at: or("CHAOS_KILL_AT", ""),
             state_dir: PathBuf::from(must("CHAOS_STATE")?),
             conf: conf.split(',').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect(),
         })

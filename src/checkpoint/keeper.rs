@@ -12,6 +12,7 @@ use super::outage::Outage;
 use super::plan::{AtLimit, Callback};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
+use crate::util::step;
 
 /// Between two looks at the clock, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -91,6 +92,7 @@ impl Keeper {
                 counters.downs.fetch_add(1, Ordering::Relaxed);
                 let downtime = outage.downtime.as_ref().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(checkpoint = name, dependency = &*outage.dependency, outage = outage.number, %downtime, "a dependency is down");
+                step("down");
             }
             Event::Up(dependency) => {
                 tracing::info!(checkpoint = name, dependency = &**dependency, "a dependency is back");
@@ -98,6 +100,7 @@ impl Keeper {
             Event::Recovered(outage) => {
                 counters.recoveries.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(checkpoint = name, outage = outage.number, "all dependencies are back");
+                step("recovered");
             }
             Event::Resumed => tracing::info!(checkpoint = name, "goes on"),
             Event::TooLong => tracing::error!(checkpoint = name, "the pause has lasted as long as it may"),
@@ -137,10 +140,13 @@ impl Keeper {
         if let Some(rewind) = self.core.rewind().filter(|_| !targets.is_empty()) {
             let partitions = targets.len() as u64;
             tracing::info!(checkpoint = &*self.core.name, outage = number, ?targets, "goes back");
+            step("goes back");
             rewind.rewind(targets, number).await?;
             self.core.counters.rewinds.fetch_add(partitions, Ordering::Relaxed);
         }
+        step("resumes");
         self.core.change(|machine, _| machine.resume());
+        step("resumed");
         Ok(())
     }
 }

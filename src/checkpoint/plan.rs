@@ -208,7 +208,10 @@ impl<T> Guard<T> {
         self
     }
 
-    /// State that follows the dependent, for callbacks: the next one from a message and the one before.
+    /// State that follows the dependent, for callbacks: the next one from a message and the one before. It is in memory:
+    /// after a restart it begins with the first message that passes, so an outage that a restart interrupts has none in
+    /// its [`healthy`](super::Outage::healthy) and [`detected`](super::Outage::detected). What has to survive belongs into a
+    /// cache.
     #[must_use]
     pub fn state<St>(mut self, state: impl Fn(&T, Option<&St>) -> St + Send + Sync + 'static) -> Self
     where

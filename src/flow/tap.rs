@@ -133,8 +133,6 @@ pub(crate) struct Tapped<In, St> {
     waiting: Option<In>,
     /// The taps that have let it pass.
     at: usize,
-    /// Messages given to the stage, where the lane does not number them.
-    begun: u64,
     /// Set when the source has ended: done up to here, its messages are.
     until: Option<u64>,
     /// The highest of the taps'; a lane that is sent back is another one.
@@ -149,13 +147,13 @@ impl<In, St> Tapped<In, St> {
     pub(crate) fn new(taps: &[Arc<dyn Tap<In>>], partition: i32, stage: St, env: &Env) -> Self {
         let taps: Vec<_> = taps.iter().map(|tap| tap.lane(partition)).collect();
         let outage = taps.iter().map(|tap| tap.outage()).max().unwrap_or(0);
-        Self { taps, stage: Box::pin(stage), waiting: None, at: 0, begun: 0, until: None, outage, env: env.clone() }
+        Self { taps, stage: Box::pin(stage), waiting: None, at: 0, until: None, outage, env: env.clone() }
     }
 }
 
 impl<In: Send, St: Stage<In>> Tapped<In, St> {
     fn poll_gate(&mut self, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let seq = if unit.is_carried() { self.begun } else { unit.tracker().next() };
+        let seq = unit.tracker().next();
         let Some(item) = &self.waiting else { return self.stage.as_mut().resume(unit, cx) };
         while let Some(tap) = self.taps.get_mut(self.at) {
             match ready!(tap.poll_admit(item, seq, unit.offset(), cx)) {
@@ -170,7 +168,6 @@ impl<In: Send, St: Stage<In>> Tapped<In, St> {
             self.at += 1;
         }
         let Some(item) = self.waiting.take() else { return Poll::Ready(Ok(())) };
-        self.begun += 1;
         self.stage.as_mut().start(item, unit, cx)
     }
 }
@@ -195,7 +192,7 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
         }
         ready!(this.stage.as_mut().finish(unit, cx))?;
         if !this.env.stop().is_cancelled() {
-            this.until = Some(if unit.is_channel() { this.begun } else { unit.tracker().next() });
+            this.until = Some(unit.tracker().next());
         }
         Poll::Ready(Ok(()))
     }

@@ -18,7 +18,6 @@ pub struct UnitCx {
     offset: i64,
     key_hash: Option<u64>,
     refused: bool,
-    is_channel: bool,
     view: Option<View>,
     tables: Option<LaneTables>,
     past: Option<Arc<Past>>,
@@ -38,7 +37,6 @@ impl UnitCx {
             offset: -1,
             key_hash: None,
             refused: false,
-            is_channel: false,
             view: None,
             tables: None,
             past: None,
@@ -193,20 +191,6 @@ impl UnitCx {
     #[inline]
     pub(crate) fn carry(&mut self, guard: Guard) {
         self.carried = Some(guard);
-    }
-
-    /// Whether the unit in hand is one that another lane tracks.
-    pub(crate) fn is_carried(&self) -> bool {
-        self.carried.is_some()
-    }
-
-    /// Whether all units of this lane are.
-    pub(crate) fn is_channel(&self) -> bool {
-        self.is_channel
-    }
-
-    pub(crate) fn set_channel(&mut self) {
-        self.is_channel = true;
     }
 
     /// What a tap says of the message in hand.

@@ -27,9 +27,11 @@ pub(crate) struct CarriedLane<T, St> {
     batch: VecDeque<Carried<T>>,
     stage: Pin<Box<St>>,
     unit: UnitCx,
+    /// With a tap on it: the units of this lane that are not done, each with the guard of the message that it is.
+    open: Option<VecDeque<(u64, Guard)>>,
     gate: Gate,
     stats: Arc<LaneStats>,
-    /// Messages whose part here is done.
+    /// Messages whose part here is over.
     done: u64,
     in_hand: bool,
     finished: bool,
@@ -52,11 +54,8 @@ impl<T, St> CarriedLane<T, St> {
             queue,
             batch: VecDeque::new(),
             stage: Box::pin(stage),
-            unit: {
-                let mut unit = UnitCx::new(source, OWN_UNITS);
-                unit.set_channel();
-                unit
-            },
+            unit: UnitCx::new(source, OWN_UNITS),
+            open: None,
             gate,
             stats,
             done: 0,
@@ -65,6 +64,14 @@ impl<T, St> CarriedLane<T, St> {
             gives_up: false,
             turn: Turn::new(),
         }
+    }
+
+    /// For a tap, which must know when messages are done: each is a unit of this lane too, and the unit that brought it
+    /// goes on when this one has ended with all its outputs.
+    pub(crate) fn watched(mut self, max_in_flight: u32) -> Self {
+        self.unit = UnitCx::new(Arc::clone(self.unit.source()), max_in_flight);
+        self.open = Some(VecDeque::new());
+        self
     }
 }
 
@@ -86,7 +93,8 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             // Said before the guards are dropped, so that the cause comes before what it causes.
             let told = error.copy();
             env.fail(error);
-            if let Some(guard) = self.unit.put_down() {
+            let oldest = self.open.as_mut().and_then(VecDeque::pop_front).map(|(_, guard)| guard);
+            if let Some(guard) = self.unit.put_down().or(oldest) {
                 guard.fail(told);
             }
             self.stage.as_mut().let_go();
@@ -101,13 +109,19 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         let tracker = self.unit.tracker();
         let own = tracker.scan();
         let own_open = tracker.next() - own;
+        if let Some(open) = &mut self.open {
+            while let Some((_, guard)) = open.pop_front_if(|(seq, _)| *seq < own) {
+                guard.ok();
+            }
+        }
         // While it runs, what is queued is taken at once.
         let queued = if self.gate.is_open() { 0 } else { self.queue.len() };
         let waiting = (self.batch.len() + queued) as u64;
         let is_held = self.stage.is_held();
         let in_flight = waiting + u64::from(self.in_hand && !is_held) + own_open;
-        self.stats.set_progress(self.done + own, in_flight, in_flight > 0 || is_held);
-        self.stage.as_mut().progress(self.done);
+        let done = if self.open.is_some() { own } else { self.done + own };
+        self.stats.set_progress(done, in_flight, in_flight > 0 || is_held);
+        self.stage.as_mut().progress(own);
     }
 
     fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {
@@ -120,6 +134,9 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         }
         self.done += handled;
         self.publish();
+        if polled.is_pending() && self.open.is_some() {
+            self.watch(cx);
+        }
         if self.gives_up || (stopping && self.stage.is_held()) {
             ready!(self.poll_give_up(cx));
         } else {
@@ -131,15 +148,28 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             self.finished = true;
             self.publish();
         }
-        self.unit.tracker().poll_done(cx)
+        ready!(self.unit.tracker().poll_done(cx))?;
+        self.publish();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Has the task woken when there is progress to tell. A failure is seen when the message in hand is through.
+    fn watch(&mut self, cx: &Context<'_>) {
+        let tracker = self.unit.tracker();
+        let waits = tracker.watch(cx, false) || (self.in_hand && tracker.has_failed());
+        if !waits {
+            cx.waker().wake_by_ref();
+        }
     }
 
     /// The run ends while a message waits at the gate: it and those behind it are given up. They were not done, and come
     /// again if their source can bring them.
     fn poll_give_up(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.gives_up = true;
-        self.in_hand = false;
-        drop(self.unit.put_down());
+        if std::mem::take(&mut self.in_hand) {
+            let own = self.open.as_mut().and_then(VecDeque::pop_back);
+            drop((self.unit.put_down(), own));
+        }
         loop {
             self.batch.clear();
             if !ready!(self.queue.poll_take(&mut self.batch, cx)) {
@@ -158,6 +188,9 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
                 return Poll::Ready(Err(error));
             }
             ready!(self.gate.poll_open(cx));
+            if self.open.is_some() && !self.unit.tracker().has_room() {
+                return Poll::Pending; // for what the caller watches
+            }
             let Some(next) = self.batch.pop_front() else {
                 match self.queue.poll_take(&mut self.batch, cx) {
                     Poll::Ready(true) => {
@@ -172,7 +205,10 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
             };
             self.unit.set_place(next.partition, next.offset);
             self.unit.set_view(next.view);
-            self.unit.carry(next.guard);
+            match &mut self.open {
+                Some(open) => open.push_back((self.unit.tracker().next(), next.guard)),
+                None => self.unit.carry(next.guard),
+            }
             self.in_hand = true;
             ready!(self.stage.as_mut().start(next.item, &mut self.unit, cx))?;
             self.put_down(handled);
@@ -194,8 +230,9 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
     fn put_down(&mut self, handled: &mut u64) {
         self.in_hand = false;
         *handled += 1;
-        if let Some(guard) = self.unit.put_down() {
-            guard.ok();
+        match self.unit.put_down() {
+            Some(guard) => guard.ok(),
+            None => self.unit.tracker().end_unit(),
         }
     }
 }

@@ -163,7 +163,8 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
             } else {
                 tapped(&taps, 0, make(), &env)
             };
-            CarriedLane::new(queue, stage, source, gate, lane_stats).run(&env).await
+            let lane = CarriedLane::new(queue, stage, source, gate, lane_stats);
+            lane.watched(env.parts().max_in_flight).run(&env).await
         } else if options.concurrency > 1 {
             let fanout = fan_out(options.concurrency, options.key, make, &stats, &env);
             CarriedLane::new(queue, fanout, source, gate, lane_stats).run(&env).await

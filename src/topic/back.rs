@@ -12,6 +12,7 @@ use super::hub::{Move, SeekRequest, Session};
 use super::lane::LaneControl;
 use crate::error::{Error, Kind, Result};
 use crate::flow::tap::{self, Rewind};
+use crate::util::step;
 
 /// Partitions and where they go back to.
 pub(crate) struct Back {
@@ -121,6 +122,7 @@ impl Session {
                 ends.push(lane.ended.clone());
             }
         }
+        step("stopped");
         let (env, limit) = (self.env.clone(), self.revoke_timeout);
         self.rewinds.spawn(async move {
             let all = async {
@@ -136,6 +138,7 @@ impl Session {
                 all.await;
                 env.set_notice(&who, None);
             }
+            step("drained");
             Drained { topic, lanes, outage, answer }
         });
     }
@@ -175,6 +178,7 @@ impl Session {
         };
         tracing::info!(%topic, partition, target, outage, "rewound");
         self.start_lane(&assignment, None);
+        step("rewound");
         Ok(())
     }
 }

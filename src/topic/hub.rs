@@ -19,6 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{LaneFold, SourceFold};
 use crate::flow::tap::{Rewind, Watch, note_of, position_and_note};
 use crate::flow::{Env, Position, SourceStats};
+use crate::util::step;
 
 pub(super) type Key = (Arc<str>, i32);
 
@@ -420,6 +421,7 @@ impl Session {
         if moved.is_empty() {
             return;
         }
+        step("committing");
         // Durable before committed.
         let result = match self.env.sync().await {
             Ok(()) => self.store(moved.clone()).await,
@@ -429,6 +431,7 @@ impl Session {
             tracing::warn!("positions could not be committed, the next commit tries again: {}", error.report());
             return;
         }
+        step("committed");
         for Position { topic, partition, next, note } in moved {
             if let Some(lane) = self.lanes.get_mut(&(topic, partition)) {
                 lane.noted = note;

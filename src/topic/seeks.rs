@@ -8,6 +8,7 @@ use super::hub::{Key, Move, SeekRequest, Session, drain};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::flow::tap::note_of;
+use crate::util::step;
 
 impl Session {
     /// Does what was asked for.
@@ -66,6 +67,7 @@ impl Session {
         why: Why,
     ) -> Result<Assignment> {
         let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
+        step("sought");
         let watches = self.watches(&topic);
         watches.iter().for_each(|watch| watch.moved(partition, why.outage()));
         let note = note_of(watches, partition, offset);
@@ -80,6 +82,7 @@ impl Session {
             }
             stored => {
                 stored?;
+                step("moved");
                 assignment.committed = Some(offset);
             }
         }

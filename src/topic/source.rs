@@ -172,7 +172,8 @@ fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> 
 fn check_fold(open: &OpenTopic, watches: &[Arc<dyn Watch>], is_folded: bool) -> Result<()> {
     let Some(watch) = watches.iter().find(|watch| is_folded && watch.handles_early()) else { return Ok(()) };
     let message = format!(
-        "a handler of it writes a table, whose rows cannot be taken back, but {} lets messages through before what they          depend on is there: declare it with `.hold()`",
+        "a handler of it writes a table, whose rows cannot be taken back, but {} lets messages through before what they \
+         depend on is there: declare it with `.hold()`",
         watch.place()
     );
     Err(Error::new(Kind::Build, message).at(format!("topic {}", open.settings.declared_name())))

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+#[cfg(feature = "rocksdb")]
+use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -72,6 +74,12 @@ impl Place {
     /// Where a member keeps its state.
     pub fn state(&self, member: &str) -> PathBuf {
         self.state.path().join(member)
+    }
+
+    /// Names of the broker, the input and the output.
+    #[cfg(feature = "rocksdb")]
+    pub fn names(&self) -> (&str, &str, &str) {
+        (&self.servers, &self.input, &self.output)
     }
 
     /// How to start the app. `member` tells members of one group apart.
@@ -198,6 +206,17 @@ impl Child {
         let pipe = self.commands.as_mut().expect("not ended");
         writeln!(pipe, "{command}").expect("the app listens");
         self.answers.recv_timeout(PATIENCE).expect("the app answers")
+    }
+
+    /// The same of an app that may die meanwhile: then there is none.
+    #[cfg(feature = "rocksdb")]
+    pub fn try_ask(&mut self, command: &str) -> Option<String> {
+        writeln!(self.commands.as_mut().expect("not ended"), "{command}").ok()?;
+        match self.answers.recv_timeout(PATIENCE) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("the app neither answers `{command}` nor ends"),
+        }
     }
 
     pub fn health(&mut self) -> Value {

@@ -71,3 +71,32 @@ impl Drop for Echoes {
         let _panicked = self.thread.take().map(JoinHandle::join);
     }
 }
+
+/// All values of a topic, by partition.
+#[cfg(feature = "rocksdb")]
+pub fn values(servers: &str, topic: &str, partitions: i32) -> Vec<Vec<String>> {
+    use crate::broker::ASK_TIMEOUT;
+    use crate::schedule::{PATIENCE, until};
+
+    let mut config = client(servers);
+    config.set("group.id", unique("reader")).set("enable.auto.commit", "false");
+    let consumer: BaseConsumer = config.create().expect("a consumer");
+    let end_of = |partition| consumer.fetch_watermarks(topic, partition, ASK_TIMEOUT).expect("its ends").1;
+    let left: i64 = (0..partitions).map(end_of).sum();
+    let mut list = TopicPartitionList::new();
+    for partition in 0..partitions {
+        list.add_partition_offset(topic, partition, Offset::Beginning).expect("a partition");
+    }
+    consumer.assign(&list).expect("an assignment");
+    let mut values: Vec<Vec<String>> = (0..partitions).map(|_| Vec::new()).collect();
+    let mut read = 0;
+    until(PATIENCE, "all is read", || {
+        if let Some(Ok(record)) = consumer.poll(Duration::from_millis(50)) {
+            let own = usize::try_from(record.partition()).ok().and_then(|partition| values.get_mut(partition));
+            own.expect("asked for").push(String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned());
+            read += 1;
+        }
+        read == left
+    });
+    values
+}

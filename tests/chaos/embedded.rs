@@ -32,7 +32,7 @@ impl Home {
     }
 
     /// Writes ids as another program would: plain, each to the partition that it gives by division.
-    fn feed(&self, ids: std::ops::Range<u64>) {
+    pub fn feed(&self, ids: std::ops::Range<u64>) {
         let broker = self.open();
         block_on(broker.ensure_topic("in", usize::from(PARTITIONS))).expect("a topic");
         for partition in 0..PARTITIONS {
@@ -48,6 +48,15 @@ impl Home {
     pub fn echoes(&self) -> Vec<Echo> {
         let values = self.values("out", &mut BTreeMap::new());
         values.iter().map(|(_, value)| Echo::parse(value).expect("an echo")).collect()
+    }
+
+    /// The values of the output, by partition.
+    pub fn outputs(&self) -> Vec<Vec<String>> {
+        let mut outputs = vec![Vec::new(); usize::from(PARTITIONS)];
+        for (partition, value) in self.values("out", &mut BTreeMap::new()) {
+            outputs[usize::try_from(partition).expect("from 0")].push(value);
+        }
+        outputs
     }
 
     /// The values of a topic with their partitions, from the offsets of `next` on, which becomes the end of the log.

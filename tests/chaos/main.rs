@@ -17,6 +17,8 @@ mod schedule;
 mod embedded;
 #[cfg(feature = "rocksdb")]
 mod folds;
+#[cfg(feature = "rocksdb")]
+mod joined;
 
 #[cfg(feature = "kafka")]
 mod broker;

@@ -4,8 +4,13 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod bindings;
+mod channels;
 mod ends;
+#[cfg(feature = "kafka")]
+mod members;
 mod outages;
 mod property;
 mod refusals;
+#[cfg(feature = "rocksdb")]
+mod tables;
 mod world;

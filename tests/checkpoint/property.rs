@@ -185,8 +185,7 @@ async fn run(world: &World, seed: u64) -> Result<()> {
                 let index = random.usize(..members.len());
                 let member = &mut members[index];
                 match member.running.take() {
-                    // A run that is dropped is no crash to a Kafka: its client's threads go on for a while.
-                    Some(started) if random.bool() || world.url.starts_with("kafka") => started.running.stop().await?,
+                    Some(started) if random.bool() => started.running.stop().await?,
                     Some(started) => {
                         {
                             let _nothing_leaves_meanwhile = left.lock().unwrap();
