@@ -31,7 +31,10 @@ pub(super) struct Part {
     pub committed: Option<i64>,
     /// Counts the feeds of this app, so that a commit that belongs to an older one is told apart.
     pub epoch: u64,
+    /// It is being given up.
     stopped: bool,
+    /// The lane has closed the feed; a seek brings another.
+    closed: bool,
     more: bool,
 }
 
@@ -61,7 +64,18 @@ impl Part {
         queue.set_nonempty_callback(move || raised.raise());
         let waker = Waker::from(Arc::clone(&signal));
         let feed = Feed::new(&place.0, place.1);
-        Some(Self { queue, feed, signal, waker, next, committed: None, epoch, stopped: false, more: true })
+        Some(Self {
+            queue,
+            feed,
+            signal,
+            waker,
+            next,
+            committed: None,
+            epoch,
+            stopped: false,
+            closed: false,
+            more: true,
+        })
     }
 
     pub(super) fn is(&self, topic: &str, partition: i32) -> bool {
@@ -81,17 +95,23 @@ impl Part {
         self.stopped
     }
 
+    /// Whether records may enter the feed.
+    pub(super) fn is_fed(&self) -> bool {
+        !self.stopped && !self.closed
+    }
+
     /// Begins a new feed at `next`; the old one ends with what it has.
     pub(super) fn restart(&mut self, next: i64, epoch: u64) {
         let new = Feed::new(&self.feed.topic, self.feed.partition);
         std::mem::replace(&mut self.feed, new).queue.discard();
-        (self.next, self.epoch, self.committed, self.more) = (next, epoch, None, true);
+        (self.next, self.epoch, self.committed) = (next, epoch, None);
+        (self.closed, self.more) = (false, true);
     }
 
     #[inline]
     pub(super) fn wants_visit(&mut self) -> bool {
         let raised = self.signal.take();
-        !self.stopped && (raised || self.more)
+        self.is_fed() && (raised || self.more)
     }
 
     /// Moves what fits from librdkafka's queue into the feed.
@@ -132,8 +152,8 @@ impl Part {
             Poll::Pending => None,
             Poll::Ready(()) => {
                 let room = self.feed.queue.room();
-                // Ready without room: the lane has closed the feed.
-                self.stopped |= room == 0;
+                // Ready without room.
+                self.closed |= room == 0;
                 (room > 0).then(|| room.min(VISIT_MAX_RECORDS))
             }
         }
@@ -141,7 +161,7 @@ impl Part {
 
     /// A record that came by the consumer's common queue.
     pub(super) fn accept(&mut self, message: &BorrowedMessage<'_>, copier: &mut Copier) {
-        if !self.stopped && message.offset() >= self.next {
+        if self.is_fed() && message.offset() >= self.next {
             self.next = message.offset() + 1;
             let record = copier.copy(message);
             let bytes = record.size_bytes();

@@ -101,7 +101,7 @@ impl Reader {
         let mut more = false;
         let mut troubles = Vec::new();
         for (index, part) in self.parts.iter_mut().enumerate() {
-            if !part.wants_visit() && (!all || part.is_stopped()) {
+            if !part.wants_visit() && (!all || !part.is_fed()) {
                 continue;
             }
             match part.visit(&mut self.batch, &mut self.copier) {
