@@ -8,6 +8,7 @@
 
 mod booblik;
 mod cache;
+mod checkpoint;
 mod counting;
 mod embedded;
 mod hello;
@@ -37,6 +38,7 @@ const BENCHES: &[Bench] = &[
     ("kafka-pass", kafka::pass),
     ("kafka-count", tables::count),
     ("embedded-pass", embedded::pass),
+    ("checkpoint", checkpoint::guarded),
     ("booblik-produce", produce::produce),
     ("booblik-fetch", booblik::fetch),
     ("booblik-recovery", || booblik::recovery("booblik-recovery", booblik::SEVERAL)),
