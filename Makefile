@@ -1,4 +1,5 @@
-# make demo        installs what is missing, runs examples/flights; SLIPSTREAM_BROKER=kafka://… or booblik://… moves it
+# make demo        installs what is missing, runs examples/flights; SLIPSTREAM_BROKER=kafka://… or booblik://… moves it,
+#                  ARGS=--outage stops its weather in the middle, ARGS=--hold lets flights wait instead of correcting them
 # make demo-reset  forgets what the demo stored here, its topics included
 # make chaos       kills, stops and cuts off an app on a real Kafka: LENGTH=short, full or a number of kills; SEED=n
 # make test        installs what is missing, starts its own Kafka unless KAFKA_BOOTSTRAP is set, runs everything
@@ -39,7 +40,7 @@ BENCH ?=
 	run-tests docs package
 
 help:
-	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@sed -n 's/^# \(make .*\|  *ARGS=.*\)/\1/p' Makefile
 
 # ---- the demo --------------------------------------------------------------------------------------------------------
 
@@ -49,7 +50,7 @@ setup-demo:
 # Its topics are in a log on disk, so that a second run finds everything where the first one left it.
 demo: setup-demo
 	@cargo build -p slipstream-async --example flights
-	@cargo run --quiet -p slipstream-async --example flights
+	@cargo run --quiet -p slipstream-async --example flights -- $(ARGS)
 
 demo-reset:
 	rm -rf state/flights state/_broker

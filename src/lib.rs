@@ -128,6 +128,8 @@ mod pages {
     mod architecture {}
     #[doc = include_str!("../docs/caches.md")]
     mod caches {}
+    #[doc = include_str!("../docs/checkpoints.md")]
+    mod checkpoints {}
     #[doc = include_str!("../docs/compare.md")]
     mod compare {}
     #[doc = include_str!("../docs/errors.md")]

@@ -1,5 +1,5 @@
-//! The flights example as a program: on whatever broker, and whatever happens to it, it prints the figures of the batch
-//! computation.
+//! The flights example as a program: on whatever broker, however late its weather is, and whatever happens to it, it prints
+//! the figures of the batch computation.
 //!
 //! Needs `KAFKA_BOOTSTRAP`, and the example built: `scripts/kafka.sh run -- cargo test` sees to both.
 
@@ -85,15 +85,22 @@ struct Demo {
     dir: tempfile::TempDir,
     id: String,
     home: Home,
+    arguments: &'static [&'static str],
 }
 
 impl Demo {
     fn new(name: &str, home: Home) -> Result<Self> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
-        let demo = Self { dir: tempfile::tempdir()?, id: format!("flights-{name}-{now}"), home };
+        let (dir, id) = (tempfile::tempdir()?, format!("flights-{name}-{now}"));
+        let demo = Self { dir, id, home, arguments: &[] };
         demo.name_topics()?;
         demo.create_topics()?;
         Ok(demo)
+    }
+
+    fn with(mut self, arguments: &'static [&'static str]) -> Self {
+        self.arguments = arguments;
+        self
     }
 
     /// Gives the topics other names, as on a cluster where others have such topics too.
@@ -124,6 +131,7 @@ impl Demo {
         let program = std::env::current_exe()?.with_file_name("../examples/flights");
         let file = |name: &str| File::create(self.dir.path().join(name));
         Command::new(&program)
+            .args(self.arguments)
             .current_dir(self.dir.path())
             .env_remove("SLIPSTREAM_BROKER")
             .envs(self.home.url().map(|url| ("SLIPSTREAM_BROKER", url)))
@@ -227,41 +235,75 @@ impl Printed {
         Ok(())
     }
 
-    fn just_read(&self) -> Result<(String, String)> {
-        let read = |topic: &str| Ok::<_, anyhow::Error>(self.line(topic)?.get(1).context("one number")?.clone());
+    /// How many messages of `weather` and of `flights` were handled in this run.
+    fn just_read(&self) -> Result<(u64, u64)> {
+        let read =
+            |topic: &str| Ok::<_, anyhow::Error>(self.line(topic)?.get(1).context("one number")?.parse::<u64>()?);
         Ok((read("topic weather")?, read("topic flights")?))
+    }
+
+    /// How often it said that this happened.
+    fn count(&self, what: &str) -> usize {
+        self.0.lines().filter(|line| line.starts_with(&format!("  {what} "))).count()
+    }
+
+    /// Everything once, and those flights again that were sent back.
+    fn read_everything(&self) -> Result<()> {
+        let (weather, flights) = self.just_read()?;
+        ensure!(weather == 2_227, "{}", self.0);
+        ensure!(flights >= 27_004 + u64::try_from(self.count("rewound"))?, "{}", self.0);
+        Ok(())
     }
 }
 
-fn strings(weather: &str, flights: &str) -> (String, String) {
-    (weather.to_owned(), flights.to_owned())
-}
-
 /// It prints the figures of the batch computation, and a second run handles nothing twice.
-fn twice(home: Home) -> Result<()> {
-    let demo = Demo::new("twice", home)?;
+fn twice(demo: &Demo) -> Result<Printed> {
     let first = demo.run()?;
     first.has_the_figures()?;
-    assert_eq!(first.just_read()?, strings("2226", "27004"));
+    first.read_everything()?;
     assert!(first.says("26,483 new departures, 0 were there already."));
+    let records = demo.all_records()?;
+    assert!(records >= [2_227, 27_004, 26_483]);
 
     let second = demo.run()?;
     second.has_the_figures()?;
-    assert_eq!(second.just_read()?, strings("0", "0"));
+    assert_eq!(second.just_read()?, (0, 0));
     assert!(second.says("0 new departures, 26,483 were there already."));
-    assert_eq!(demo.all_records()?, [2_226, 27_004, 26_483]);
+    assert_eq!(demo.all_records()?, records);
+    Ok(first)
+}
+
+/// In detect mode: as often as it was paused it went back, and a row that was written too early is written again.
+fn corrects(printed: &Printed, rows: &[&str]) {
+    let count = |what| printed.count(what);
+    assert!(count("paused") >= rows.len(), "{}", printed.0);
+    assert_eq!([count("rewound"), count("held")], [count("paused"), 0], "{}", printed.0);
+    for row in rows {
+        assert!(printed.0.lines().any(|line| line == format!("  corrected  {row}")), "{row}:\n{}", printed.0);
+    }
+}
+
+/// In hold mode: whatever waited was released, and no row was written twice.
+fn holds(demo: &Demo, printed: &Printed, at_least: usize) -> Result<()> {
+    let count = |what| printed.count(what);
+    assert!(count("held") >= at_least, "{}", printed.0);
+    assert_eq!(count("released"), count("held"), "{}", printed.0);
+    assert_eq!(["too early", "paused", "rewound", "corrected"].map(count), [0; 4], "{}", printed.0);
+    assert_eq!(printed.just_read()?, (2_227, 27_004));
+    assert_eq!(demo.records("enriched")?, 26_483);
     Ok(())
 }
 
-/// Killed three times, it prints the same figures. `whole` is a home of the same kind, for a run that is not killed.
+const FIRST: &str = "EWR/UA1545/2013-01-01T10: clear instead of unknown";
+const AFTER_THE_NIGHT: &str = "EWR/US1117/2013-01-15T10: clear instead of rain";
+
+/// Killed three times, it prints the same figures. `whole` is of the same kind, and is not killed.
 #[expect(clippy::print_stdout, reason = "which moments they were, for who looks into a failure")]
-fn killed(whole: Home, home: Home) -> Result<()> {
-    let whole = Demo::new("whole", whole)?;
+fn killed(whole: &Demo, demo: &Demo) -> Result<()> {
     let begun = Instant::now();
     whole.run()?;
     let takes = begun.elapsed();
 
-    let demo = Demo::new("killed", home)?;
     let random = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.subsec_micros();
     for kill in 1..=KILLS {
         // Each a third later than the one before, and somewhere within that third.
@@ -271,7 +313,7 @@ fn killed(whole: Home, home: Home) -> Result<()> {
     }
     demo.run()?.has_the_figures()?;
     let [weather, flights, enriched] = demo.all_records()?;
-    assert_eq!([weather, flights], [2_226, 27_004], "nothing is loaded twice");
+    assert_eq!([weather, flights], [2_227, 27_004], "nothing is loaded twice");
     assert!(enriched >= 26_483);
     assert!(demo.run()?.says("0 new departures, 26,483 were there already."));
     Ok(())
@@ -284,39 +326,61 @@ fn forgetful(home: Home) -> Result<()> {
     fs::remove_dir_all(demo.dir.path().join("state").join(&demo.id))?;
     let again = demo.run()?;
     again.has_the_figures()?;
-    assert_eq!(again.just_read()?, strings("2226", "27004"));
-    assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_226, 27_004]);
+    again.read_everything()?;
+    assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_227, 27_004]);
     Ok(())
 }
 
 #[test]
-fn in_the_process_a_second_run_handles_nothing_twice() -> Result<()> {
-    twice(Home::Own)
+fn the_first_flight_comes_before_the_weather_and_is_corrected() -> Result<()> {
+    corrects(&twice(&Demo::new("late", Home::Own)?)?, &[FIRST]);
+    Ok(())
+}
+
+#[test]
+fn after_an_outage_the_first_flight_of_the_morning_is_corrected() -> Result<()> {
+    corrects(&twice(&Demo::new("outage", Home::Own)?.with(&["--outage"]))?, &[FIRST, AFTER_THE_NIGHT]);
+    Ok(())
+}
+
+#[test]
+fn held_back_no_row_is_written_twice() -> Result<()> {
+    let demo = Demo::new("hold", Home::Own)?.with(&["--hold"]);
+    holds(&demo, &twice(&demo)?, 1)
+}
+
+#[test]
+fn held_back_in_an_outage_no_row_is_written_twice() -> Result<()> {
+    let demo = Demo::new("hold-outage", Home::Own)?.with(&["--hold", "--outage"]);
+    holds(&demo, &twice(&demo)?, 2)
 }
 
 #[test]
 fn on_booblik_a_second_run_handles_nothing_twice() -> Result<()> {
-    twice(Home::booblik()?)
+    corrects(&twice(&Demo::new("twice", Home::booblik()?)?)?, &[FIRST]);
+    Ok(())
 }
 
 #[test]
 fn on_kafka_a_second_run_handles_nothing_twice() -> Result<()> {
-    twice(Home::kafka()?)
+    corrects(&twice(&Demo::new("twice", Home::kafka()?)?)?, &[FIRST]);
+    Ok(())
 }
 
 #[test]
-fn in_the_process_three_kills_change_no_figure() -> Result<()> {
-    killed(Home::Own, Home::Own)
+fn in_the_process_three_kills_amid_an_outage_change_no_figure() -> Result<()> {
+    let demo = |name| Ok::<_, anyhow::Error>(Demo::new(name, Home::Own)?.with(&["--outage"]));
+    killed(&demo("whole-outage")?, &demo("killed-outage")?)
 }
 
 #[test]
 fn on_booblik_three_kills_change_no_figure() -> Result<()> {
-    killed(Home::booblik()?, Home::booblik()?)
+    killed(&Demo::new("whole", Home::booblik()?)?, &Demo::new("killed", Home::booblik()?)?)
 }
 
 #[test]
 fn on_kafka_three_kills_change_no_figure() -> Result<()> {
-    killed(Home::kafka()?, Home::kafka()?)
+    killed(&Demo::new("whole", Home::kafka()?)?, &Demo::new("killed", Home::kafka()?)?)
 }
 
 #[test]
@@ -342,9 +406,9 @@ fn where_the_topics_are_empty_it_fills_them_and_changes_no_row() -> Result<()> {
         demo.move_to(home)?;
         let moved = demo.run()?;
         moved.has_the_figures()?;
-        assert_eq!(moved.just_read()?, strings("2226", "27004"));
+        moved.read_everything()?;
         assert!(moved.says("0 new departures, 26,483 were there already."));
-        assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_226, 27_004]);
+        assert_eq!([demo.records("weather")?, demo.records("flights")?], [2_227, 27_004]);
     }
     Ok(())
 }

@@ -169,7 +169,8 @@ impl Env {
     /// Lets go of everything that was made for the run: some of it holds the run itself.
     pub(crate) fn forget(&self) {
         let singles = std::mem::take(&mut *lock(&self.0.singles));
-        drop(singles);
+        let durables = std::mem::take(&mut *lock(&self.0.durables));
+        drop((singles, durables));
     }
 
     /// A value given with `stream().with(value)`.

@@ -29,7 +29,7 @@ pub fn pass() -> Row {
     compare("embedded-pass", 0.5, count, ours, || floor(&file, count))
 }
 
-fn conf(place: &Path, app: &str) -> Conf {
+pub fn conf(place: &Path, app: &str) -> Conf {
     Conf::isolated()
         .with("broker", format!("embedded:{}", place.join("log").display()))
         .with("state.dir", place.join("state").display().to_string())
@@ -37,7 +37,7 @@ fn conf(place: &Path, app: &str) -> Conf {
         .with("commit.interval", "1s")
 }
 
-fn fill(place: &Path, count: u64) {
+pub fn fill(place: &Path, count: u64) {
     two_workers().block_on(async {
         let payments: Topic<Payment> = Topic::new("payments");
         let with_key = |id: u64| {

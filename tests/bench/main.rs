@@ -8,6 +8,7 @@
 
 mod booblik;
 mod cache;
+mod checkpoint;
 mod counting;
 mod embedded;
 mod hello;
@@ -39,6 +40,7 @@ const BENCHES: &[Bench] = &[
     ("kafka-count", tables::count),
     ("kafka-count-cold", tables::cold),
     ("embedded-pass", embedded::pass),
+    ("checkpoint", checkpoint::guarded),
     ("booblik-produce", produce::produce),
     ("booblik-fetch", booblik::fetch),
     ("booblik-recovery", || booblik::recovery("booblik-recovery", booblik::SEVERAL)),

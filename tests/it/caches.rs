@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Conf, Kind, Retention};
@@ -51,6 +52,20 @@ async fn s9_rows_come_in_key_order_and_survive_a_restart() -> Result<()> {
     again.open_in(dir.path().join("caches/caches"))?;
     let keys: Vec<String> = again.keys().iter().collect::<Result<_>>()?;
     assert_eq!(keys, ["phone", "prize"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_lets_go_of_its_caches_although_its_handle_lives() -> Result<()> {
+    let dir = tempfile::tempdir().unwrap();
+    let declare = || Cache::<u32, u32>::named("left");
+    let run = App::new().handle(stream::iter([7_u32]), |n: u32| (n, n), declare()).conf(conf(&dir)).run();
+    let handle = run.handle();
+    run.await?;
+    let again = declare();
+    again.open_in(dir.path().join("caches/caches"))?;
+    assert_eq!(again.get(7)?, Some(7));
+    assert!(handle.triggered().now_or_never().is_some());
     Ok(())
 }
 

@@ -155,6 +155,25 @@ async fn a_seek_goes_back_and_forth_without_stale_records() {
     member.close().await;
 }
 
+/// As lanes do when they end for a seek or a rewind.
+#[tokio::test]
+async fn a_partition_whose_feed_was_closed_is_still_ours_to_seek() {
+    let Some(backend) = backend(&[]) else { return };
+    let topic = topic(&backend, 1).await;
+    fill(&backend, &topic, 0, 0..20_000).await;
+    let mut member = Member::join(&backend, in_group(vec![wanted(&topic)], &unique("g")));
+    member.assigned(1).await;
+    for target in 0..50 {
+        member.feeds[&0].feed.queue.discard();
+        tokio::task::yield_now().await;
+        let new = member.driver.seek(Arc::clone(&topic), 0, target).await.unwrap();
+        let records = read(&new.feed, 10).await;
+        assert_eq!(offsets(&records[..10]), (target..target + 10).collect::<Vec<_>>());
+        member.feeds.insert(0, new);
+    }
+    member.close().await;
+}
+
 #[tokio::test]
 async fn the_target_of_a_seek_is_checked_before_anything_moves() {
     let Some(backend) = backend(&[]) else { return };
