@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Conf, Kind, Retention};
@@ -65,7 +64,7 @@ async fn a_run_that_has_ended_lets_go_of_its_caches_although_its_handle_lives() 
     let again = declare();
     again.open_in(dir.path().join("caches/caches"))?;
     assert_eq!(again.get(7)?, Some(7));
-    assert!(handle.triggered().now_or_never().is_some());
+    drop(handle);
     Ok(())
 }
 
