@@ -145,7 +145,7 @@ async fn old_segments_go_by_age_and_who_reads_one_reads_it_to_its_end() {
     let partition = partition(&broker).await;
     partition.append(vec![[7; 200]; 9], Acks::Written).await.unwrap();
     let crate::booblik::log::Found::Slice(slice) = partition.0.view.find(0).unwrap() else { panic!("it is there") };
-    while partition.log_start() == 0 {
+    while partition.log_start() < 8 {
         tokio::time::sleep(Duration::from_millis(5)).await;
         partition.0.retain();
     }
