@@ -181,9 +181,9 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
     fn check_name(&self, env: &Env) -> Result<()> {
         let names = env.single("names of checkpoints", || Ok(Arc::new(Mutex::new(BTreeMap::new()))))?;
         let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = Arc::as_ptr(self.slot()) as usize;
-        let first: &mut usize = names.entry(self.name().to_owned()).or_insert(own);
-        if *first == own {
+        // Held, so that no other declaration comes to lie in its place.
+        let first: &mut Arc<Slot> = names.entry(self.name().to_owned()).or_insert_with(|| Arc::clone(self.slot()));
+        if Arc::ptr_eq(first, self.slot()) {
             return Ok(());
         }
         Err(Error::new(

@@ -210,6 +210,9 @@ impl Verdict {
     }
 }
 
+/// Runs of the app that corrects nothing, until one leaves something wrong.
+const WRONG_RUNS_MAX: u32 = 10;
+
 fn ids_for(deaths: &[Death]) -> u64 {
     let pieces = (deaths.len() as u64 + 2) * PIECES_PER_LIFE;
     pieces * PIECE * PER_TIME / 2
@@ -244,9 +247,11 @@ fn killed_at_random_while_messages_are_held_nothing_wrong_ever_leaves() {
 #[test]
 fn an_app_that_corrects_nothing_is_caught() {
     let schedule = Schedule::new("wrong join");
-    let (verdict, _) = on_embedded(&schedule, "never", &[]);
-    assert!(!verdict.wrong.is_empty(), "the harness must notice what this app leaves wrong");
-    schedule.figure("wrong last values, found by the harness", verdict.wrong.len());
+    // How many values a run leaves wrong is chance, and may be none.
+    let wrong =
+        (0..WRONG_RUNS_MAX).map(|_| on_embedded(&schedule, "never", &[]).0.wrong.len()).find(|wrong| *wrong > 0);
+    let wrong = wrong.expect("the harness must notice what this app leaves wrong");
+    schedule.figure("wrong last values, found by the harness", wrong);
 }
 
 #[cfg(feature = "kafka")]
