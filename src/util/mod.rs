@@ -2,13 +2,12 @@
 
 mod nearest;
 mod panics;
-#[cfg(feature = "booblik")]
 mod replace;
 mod steps;
 
 pub(crate) use nearest::nearest;
 pub(crate) use panics::panic_message;
-#[cfg(feature = "booblik")]
 pub(crate) use replace::replace_file;
 pub(crate) use steps::step;
+#[cfg(feature = "macros")]
 pub use steps::watch_steps;

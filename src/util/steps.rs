@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 static WATCHER: OnceLock<fn(&'static str)> = OnceLock::new();
 
 /// Has each step told to `watcher`, from the thread that takes it. The first one stays; for tests.
+#[cfg(feature = "macros")]
 pub fn watch_steps(watcher: fn(&'static str)) {
     WATCHER.get_or_init(|| watcher);
 }
