@@ -165,10 +165,10 @@ impl UnitCx {
         self.outage = outage;
     }
 
-    /// A handler begins.
+    /// Which output comes next.
     #[inline]
-    pub(crate) fn begin_outputs(&mut self) {
-        self.output = 0;
+    pub(crate) fn set_output(&mut self, number: u32) {
+        self.output = number;
     }
 
     /// The sinks have accepted an output.

@@ -73,12 +73,15 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Failure>> {
         let mut this = self.project();
+        let is_muted = unit.is_muted();
+        let mut number = 0;
         while let Some(output) = outputs.next_now() {
-            let output = output.map_err(Failure::Handler)?;
-            if unit.is_muted() {
+            *this.value = Some(output.map_err(Failure::Handler)?);
+            if is_muted {
+                *this.value = None;
                 continue;
             }
-            *this.value = Some(output);
+            unit.set_output(number);
             match this.sinks.as_mut().poll_send(this.value, unit, cx) {
                 Poll::Ready(sent) => sent.map_err(Failure::Sink)?,
                 Poll::Pending => {
@@ -87,7 +90,7 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                     return Poll::Pending;
                 }
             }
-            unit.next_output();
+            number += 1;
         }
         Poll::Ready(Ok(()))
     }
@@ -148,12 +151,12 @@ where
 {
     #[inline]
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        unit.begin_outputs();
         let polled = caught(|| {
             let outputs = (self.call)(input, unit);
             if O::SYNC {
                 return self.as_mut().start_sync(outputs, unit, cx);
             }
+            unit.set_output(0);
             self.as_mut().project().outputs.set(Some(outputs));
             self.as_mut().poll_outputs(unit, cx)
         });
