@@ -149,7 +149,7 @@ impl UnitCx {
         self.muted
     }
 
-    /// Which output of the handler is on its way, from 0.
+    /// Which output of the handler is on its way, from 0; 0 also between handlers.
     #[inline]
     pub(crate) fn output(&self) -> u32 {
         self.output

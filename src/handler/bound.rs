@@ -58,6 +58,7 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                 Some(Err(error)) => return Poll::Ready(Err(Failure::Handler(error))),
                 None => {
                     this.outputs.set(None);
+                    unit.set_output(0);
                     return Poll::Ready(Ok(()));
                 }
             }
@@ -81,7 +82,9 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                 *this.value = None;
                 continue;
             }
-            unit.set_output(number);
+            if number > 0 {
+                unit.set_output(number);
+            }
             match this.sinks.as_mut().poll_send(this.value, unit, cx) {
                 Poll::Ready(sent) => sent.map_err(Failure::Sink)?,
                 Poll::Pending => {
@@ -91,6 +94,9 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
                 }
             }
             number += 1;
+        }
+        if number > 1 {
+            unit.set_output(0);
         }
         Poll::Ready(Ok(()))
     }
@@ -156,7 +162,6 @@ where
             if O::SYNC {
                 return self.as_mut().start_sync(outputs, unit, cx);
             }
-            unit.set_output(0);
             self.as_mut().project().outputs.set(Some(outputs));
             self.as_mut().poll_outputs(unit, cx)
         });
