@@ -91,7 +91,7 @@ pub fn values(servers: &str, topic: &str, partitions: i32) -> Vec<Vec<String>> {
     let mut values: Vec<Vec<String>> = (0..partitions).map(|_| Vec::new()).collect();
     let mut read = 0;
     until(PATIENCE, "all is read", || {
-        if let Some(Ok(record)) = consumer.poll(Duration::from_millis(50)) {
+        while let Some(Ok(record)) = consumer.poll(Duration::from_millis(50)) {
             let own = usize::try_from(record.partition()).ok().and_then(|partition| values.get_mut(partition));
             own.expect("asked for").push(String::from_utf8_lossy(record.payload().unwrap_or_default()).into_owned());
             read += 1;
