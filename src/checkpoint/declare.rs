@@ -16,6 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::tap::Tap;
 use crate::flow::{Env, Stage};
 use crate::source::{Attach, Guarded, IntoSource, SourceOptions};
+use crate::util::Name;
 
 /// Guards one source, its dependent, against others that it depends on: it compares how far they are, and a message that
 /// is ahead of what it depends on either waits ([`hold`](Guard::hold)), or is handled, pauses the dependent, and is
@@ -58,12 +59,6 @@ pub struct Checkpoint<T: 'static> {
     name: Name,
     plan: Plan<T>,
     slot: OnceLock<Arc<Slot>>,
-}
-
-#[derive(Debug, Clone)]
-enum Name {
-    Fixed(&'static str),
-    Own(Arc<str>),
 }
 
 enum Plan<T> {
@@ -112,15 +107,12 @@ impl<T> Checkpoint<T> {
     /// # }).unwrap();
     /// ```
     pub fn named(name: impl Into<Arc<str>>, plan: impl Fn(Begin) -> Guard<T> + Send + Sync + 'static) -> Self {
-        Self { name: Name::Own(name.into()), plan: Plan::Own(Arc::new(plan)), slot: OnceLock::new() }
+        Self { name: Name::Made(name.into()), plan: Plan::Own(Arc::new(plan)), slot: OnceLock::new() }
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        match &self.name {
-            Name::Fixed(name) => name,
-            Name::Own(name) => name,
-        }
+        self.name.as_str()
     }
 
     fn slot(&self) -> &Arc<Slot> {

@@ -8,6 +8,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::{Gate, NodeId};
 use crate::sink::MapSink;
 use crate::source::Channel;
+use crate::util::Name;
 
 pub use crate::source::Overflow;
 
@@ -42,12 +43,6 @@ pub struct Proxy<T> {
     slot: OnceLock<Arc<Slot<T>>>,
 }
 
-#[derive(Debug, Clone)]
-enum Name {
-    Fixed(&'static str),
-    Own(Arc<str>),
-}
-
 /// What all clones of a declaration share.
 struct Slot<T> {
     gate: Gate,
@@ -68,7 +63,7 @@ impl<T> Proxy<T> {
 
     /// The same with a name made at run time.
     pub fn named(name: impl Into<Arc<str>>) -> Self {
-        Self::make(Name::Own(name.into()))
+        Self::make(Name::Made(name.into()))
     }
 
     const fn make(name: Name) -> Self {
@@ -108,10 +103,7 @@ impl<T> Proxy<T> {
     }
 
     fn name(&self) -> Arc<str> {
-        match &self.name {
-            Name::Fixed(name) => Arc::from(*name),
-            Name::Own(name) => Arc::clone(name),
-        }
+        self.name.to_shared()
     }
 
     fn node(&self) -> NodeId {

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use super::{Carried, CarriedLane, SourceOptions, fan_out, open_taps};
+use super::{Carried, CarriedLane, SourceOptions, boxed_stage, fan_out, open_taps};
 use crate::error::{Error, Kind, Result};
-use crate::flow::tap::tapped;
 use crate::flow::{Env, Gate, NodeId, Push, Queue, StageFactory, Stages, Tracker, UnitCx};
 
 /// What a full proxy does with one more message.
@@ -157,12 +156,7 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
     open_taps(&options.taps, &stats);
     let lane = async {
         if !options.taps.is_empty() {
-            let SourceOptions { concurrency, key, taps, .. } = options;
-            let stage = if concurrency > 1 {
-                tapped(&taps, 0, fan_out(concurrency, key, make, &stats, &env), &env)
-            } else {
-                tapped(&taps, 0, make(), &env)
-            };
+            let stage = boxed_stage(options, 0, make, &stats, &env);
             let lane = CarriedLane::new(queue, stage, source, gate, lane_stats);
             lane.watched(env.parts().max_in_flight).run(&env).await
         } else if options.concurrency > 1 {

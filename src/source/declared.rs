@@ -6,10 +6,9 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 use super::into::{open_taps, run_stream};
-use super::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, fan_out};
+use super::{Attach, IntoSource, RootKind, SharedSource, SourceOptions, boxed_stage};
 use crate::error::Result;
-use crate::flow::tap::tapped;
-use crate::flow::{BoxStage, Env, Gate, NodeId, Stage, StageFactory, Stages};
+use crate::flow::{Env, Gate, NodeId, Stage, StageFactory, Stages};
 
 /// A stream that is declared once and read once, whoever names it: each handler gets every message, in order. A stream
 /// that is only written in a handler's sources belongs to that handler.
@@ -113,15 +112,8 @@ impl<T: Clone + Send + 'static> SharedSource for SharedStream<T> {
         let (name, env): (Arc<str>, _) = (Arc::from(self.name), env.clone());
         let stats = env.add_source(&name, Gate::new());
         open_taps(&options.taps, &stats);
-        let make = move || Stages::new(&stages);
         Ok(Box::pin(async move {
-            let SourceOptions { concurrency, key, taps, .. } = options;
-            let stage: BoxStage<T> = match (taps.is_empty(), concurrency > 1) {
-                (true, false) => Box::pin(make()),
-                (true, true) => Box::pin(fan_out(concurrency, key, make, &stats, &env)),
-                (false, false) => tapped(&taps, 0, make(), &env),
-                (false, true) => tapped(&taps, 0, fan_out(concurrency, key, make, &stats, &env), &env),
-            };
+            let stage = boxed_stage(options, 0, || Stages::new(&stages), &stats, &env);
             run_stream((self.make)(), stage, name, stats, env).await
         }))
     }

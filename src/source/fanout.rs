@@ -4,9 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::{Carried, CarriedLane, KeyHash};
+use super::{Carried, CarriedLane, KeyHash, SourceOptions};
 use crate::error::{Error, Kind, Result};
-use crate::flow::{Env, Gate, Guard, Push, Queue, SourceStats, Stage, UnitCx};
+use crate::flow::tap::tapped;
+use crate::flow::{BoxStage, Env, Gate, Guard, Push, Queue, SourceStats, Stage, UnitCx};
 
 /// Messages that may wait in front of one lane.
 const WAITING_MAX: usize = 256;
@@ -46,6 +47,24 @@ pub(crate) fn fan_out<In: Send + 'static, St: Stage<In> + 'static>(
         queue
     });
     Fanout { lanes: lanes.collect(), key, waiting: None, let_go: false }
+}
+
+/// The stage that the options ask for: behind their taps, one lane or several. Boxed, for lanes whose type must not depend
+/// on what that is.
+pub(crate) fn boxed_stage<In: Send + 'static, St: Stage<In> + 'static>(
+    options: SourceOptions<In>,
+    partition: i32,
+    mut make: impl FnMut() -> St,
+    stats: &Arc<SourceStats>,
+    env: &Env,
+) -> BoxStage<In> {
+    let SourceOptions { concurrency, key, taps, .. } = options;
+    match (taps.is_empty(), concurrency > 1) {
+        (true, false) => Box::pin(make()),
+        (true, true) => Box::pin(fan_out(concurrency, key, make, stats, env)),
+        (false, false) => tapped(&taps, partition, make(), env),
+        (false, true) => tapped(&taps, partition, fan_out(concurrency, key, make, stats, env), env),
+    }
 }
 
 impl<In: Send> Fanout<In> {

@@ -11,11 +11,11 @@ use futures::Stream;
 use futures::future::BoxFuture;
 
 use super::every::Ticks;
-use super::{Every, StreamLane, fan_out};
+use super::{Every, StreamLane, boxed_stage, fan_out};
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::HandlerTables;
-use crate::flow::tap::{Tap, tapped};
-use crate::flow::{BoxStage, Env, Gate, NodeId, SourceStats, Stage, StageFactory};
+use crate::flow::tap::Tap;
+use crate::flow::{Env, Gate, NodeId, SourceStats, Stage, StageFactory};
 
 /// Hash of a message's key.
 pub(crate) type KeyHash<In> = Arc<dyn Fn(&In) -> u64 + Send + Sync>;
@@ -137,26 +137,18 @@ impl Attach<'_> {
         refuse_log_only(&options, label)?;
         let name: Arc<str> = Arc::from(label);
         let env = self.env.clone();
+        if options.concurrency > 1 && options.key.is_none() {
+            return Err(needs_key(label));
+        }
         let run: BoxFuture<'static, Result<()>> = if !options.taps.is_empty() {
-            if options.concurrency > 1 && options.key.is_none() {
-                return Err(needs_key(label));
-            }
             let name = Arc::clone(&name);
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());
                 open_taps(&options.taps, &stats);
-                let SourceOptions { concurrency, key, taps, .. } = options;
-                let stage: BoxStage<S::Item> = if concurrency > 1 {
-                    tapped(&taps, 0, fan_out(concurrency, key, &make, &stats, &env), &env)
-                } else {
-                    tapped(&taps, 0, make(), &env)
-                };
+                let stage = boxed_stage(options, 0, &make, &stats, &env);
                 run_stream(stream, stage, name, stats, env).await
             })
         } else if options.concurrency > 1 {
-            if options.key.is_none() {
-                return Err(needs_key(label));
-            }
             let name = Arc::clone(&name);
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());

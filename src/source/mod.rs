@@ -13,7 +13,7 @@ pub use channel::Overflow;
 pub(crate) use channel::{Channel, Writer, run_channel};
 pub use declared::SharedStream;
 pub use every::{Every, every};
-pub(crate) use fanout::fan_out;
+pub(crate) use fanout::{boxed_stage, fan_out};
 pub(crate) use into::{AnyShared, Guarded, KeyHash, Root, RootKind, SharedSource, open_taps};
 pub use into::{Attach, FromStream, IntoSource, LogSource, SourceOptions};
 pub(crate) use stream::StreamLane;

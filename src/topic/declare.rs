@@ -10,6 +10,7 @@ use crate::codec::{Codec, DefaultCodec};
 use crate::error::Result;
 use crate::flow::{Gate, NodeId};
 use crate::sink::MapSink;
+use crate::util::Name;
 
 /// A topic on a broker: a source of [`Message`](crate::Message)s, and a sink.
 ///
@@ -56,12 +57,6 @@ pub struct Topic<V: 'static, K: 'static = String> {
     slot: OnceLock<Arc<Slot>>,
 }
 
-#[derive(Debug, Clone)]
-pub(super) enum Name {
-    Fixed(&'static str),
-    Own(Arc<str>),
-}
-
 impl<V: DefaultCodec, K: DefaultCodec> Topic<V, K> {
     /// A topic with the default codecs of its types.
     pub const fn new(name: &'static str) -> Self {
@@ -70,7 +65,7 @@ impl<V: DefaultCodec, K: DefaultCodec> Topic<V, K> {
 
     /// The same with a name made at run time.
     pub fn named(name: impl Into<Arc<str>>) -> Self {
-        Self::make(Name::Own(name.into()), V::CODEC, K::CODEC)
+        Self::make(Name::Made(name.into()), V::CODEC, K::CODEC)
     }
 }
 
@@ -181,10 +176,7 @@ impl<V, K> Topic<V, K> {
 
     /// The declared name.
     pub fn name(&self) -> &str {
-        match &self.name {
-            Name::Fixed(name) => name,
-            Name::Own(name) => name,
-        }
+        self.name.as_str()
     }
 
     pub(super) fn node(&self) -> NodeId {

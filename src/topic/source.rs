@@ -13,10 +13,10 @@ use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{FoldPlan, HandlerTables, LaneFold, SourceFold};
-use crate::flow::tap::{Watch, tapped};
+use crate::flow::tap::Watch;
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
-use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, fan_out};
+use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, boxed_stage, fan_out};
 
 impl<V, K> IntoSource<FromTopic> for Topic<V, K>
 where
@@ -282,27 +282,21 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
         fold: Option<Box<dyn LaneFold>>,
     ) -> BoxFuture<'static, ()> {
         let env = self.env.clone();
-        let SourceOptions { concurrency, key, taps, .. } = self.options.clone();
-        let partition = assignment.feed.partition;
+        let options = self.options.clone();
+        let hash_keys = options.concurrency > 1 && options.key.is_none();
         let (decode, budget) = (Arc::clone(&self.decode), Arc::clone(&self.budget));
-        if !taps.is_empty() {
-            let hash_keys = concurrency > 1 && key.is_none();
-            let stage = if concurrency > 1 {
-                let fanout = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
-                tapped(&taps, partition, fanout, &env)
-            } else {
-                tapped(&taps, partition, self.stages(), &env)
-            };
+        if !options.taps.is_empty() {
+            let stage = boxed_stage(options, assignment.feed.partition, || self.stages(), &self.stats, &env);
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
             let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
-        } else if concurrency > 1 {
-            let hash_keys = key.is_none();
-            let stage = fan_out(concurrency, key, || Stages::new(&self.stages), &self.stats, &env);
+        } else if options.concurrency > 1 {
+            let stage = fan_out(options.concurrency, options.key, || Stages::new(&self.stages), &self.stats, &env);
             let lane = PartitionLane::new(assignment, decode, stage, hash_keys, budget, &self.stats, control, &env);
             Box::pin(async move { lane.run(&env).await })
         } else {
-            let lane = PartitionLane::new(assignment, decode, self.stages(), false, budget, &self.stats, control, &env);
+            let lane =
+                PartitionLane::new(assignment, decode, self.stages(), hash_keys, budget, &self.stats, control, &env);
             let lane = lane.with_fold(fold);
             Box::pin(async move { lane.run(&env).await })
         }

@@ -1,10 +1,12 @@
 //! Small helpers without a home of their own.
 
+mod name;
 mod nearest;
 mod panics;
 mod replace;
 mod steps;
 
+pub(crate) use name::Name;
 pub(crate) use nearest::nearest;
 pub(crate) use panics::panic_message;
 pub(crate) use replace::replace_file;

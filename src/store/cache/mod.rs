@@ -46,6 +46,7 @@ pub use transaction::{Transaction, TransactionBuilder};
 use crate::codec::{Codec, MessagePack};
 use crate::flow::Gate;
 use crate::sink::MapSink;
+use crate::util::Name;
 use slot::Slot;
 
 /// Rows of `K` and `V` in a RocksDB of their own.
@@ -87,21 +88,6 @@ pub struct Cache<K, V: 'static> {
     declared_at: &'static Location<'static>,
     slot: OnceLock<Arc<Slot>>,
     types: PhantomData<fn(K) -> K>,
-}
-
-#[derive(Clone)]
-enum Name {
-    Fixed(&'static str),
-    Made(Arc<str>),
-}
-
-impl AsRef<str> for Name {
-    fn as_ref(&self) -> &str {
-        match self {
-            Self::Fixed(name) => name,
-            Self::Made(name) => name,
-        }
-    }
 }
 
 /// What has to be equal for two uses of one open cache.
@@ -219,7 +205,7 @@ impl<K, V: 'static> Cache<K, V> {
 
     /// The name it was declared with.
     pub fn name(&self) -> &str {
-        self.name.as_ref()
+        self.name.as_str()
     }
 
     /// The name of the family that this value stands for; `None` for the cache itself.

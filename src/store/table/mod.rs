@@ -35,6 +35,7 @@ use crate::codec::{Codec, MessagePack};
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{Outputs, TableOf, TableRef};
 use crate::keys::Key;
+use crate::util::Name;
 use lane::LaneRows;
 use open::Family;
 use rows::LaneTable;
@@ -92,12 +93,6 @@ pub struct Table<K, V: 'static> {
     declared_at: &'static Location<'static>,
     slot: OnceLock<Arc<Slot>>,
     types: PhantomData<fn(K) -> K>,
-}
-
-#[derive(Clone)]
-enum Name {
-    Fixed(&'static str),
-    Made(Arc<str>),
 }
 
 /// What all clones of a declaration share: what a running app has open of it.
@@ -189,10 +184,7 @@ impl<K, V: 'static> Table<K, V> {
 
     /// The name it was declared with.
     pub fn name(&self) -> &str {
-        match &self.name {
-            Name::Fixed(name) => name,
-            Name::Made(name) => name,
-        }
+        self.name.as_str()
     }
 
     fn label(&self) -> String {
