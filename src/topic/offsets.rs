@@ -9,10 +9,10 @@ use crc32c::crc32c;
 use tokio::sync::Mutex;
 
 use super::driver::{Backend, Home, Kept, KeptHere};
-use super::lockfile::LockFile;
+use super::lockfile;
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
-use crate::util::replace_file;
+use crate::util::{LockFile, replace_file};
 
 const HEADER: &str = "slipstream positions 4";
 /// Without a checksum of the file; the first one also without checksums of records.
@@ -116,7 +116,7 @@ impl OffsetFile {
     ///
     /// Errors: `Kind::Locked` when another run of the app `app` has it.
     async fn claim(path: &Path, app: &str) -> Result<Self> {
-        let lock = LockFile::take(&path.with_extension("lock"), |owner| in_use(app, owner)).await?;
+        let lock = lockfile::take(&path.with_extension("lock"), |owner| in_use(app, owner)).await?;
         Ok(Self { _lock: Some(lock), ..Self::open(path)? })
     }
 

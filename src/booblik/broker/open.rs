@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Result;
-
 use super::descriptors;
 use super::keeper::Keeper;
 use super::options::BrokerOptions;
 use super::pool::Pool;
-use super::store::{self, Lock};
+use super::store;
 use super::topics::Topics;
+use crate::error::Result;
+use crate::util::LockFile;
 
 /// A locked data directory with its topics and the threads that write them. Closed when it is dropped: what was
 /// accepted is written before the lock is given back.
@@ -21,13 +21,13 @@ pub(super) struct Open {
     topics: Arc<Topics>,
     pool: Pool,
     keeper: Keeper,
-    _lock: Lock,
+    _lock: LockFile,
 }
 
 impl Open {
     pub(super) fn new(directory: &Path, options: BrokerOptions) -> Result<Self> {
         descriptors::raise();
-        let lock = Lock::take(directory)?;
+        let lock = store::lock(directory)?;
         let id = store::identity(directory)?;
         let pool = Pool::new(options.writer_threads);
         let topics = Arc::new(Topics::open(directory, &options, &pool)?);

@@ -2,17 +2,13 @@
 //!
 //! None of them has a name that a partition's directory can have, so that booblik 0.3 does not look at them.
 
-use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
-
 use crate::error::{Error, Kind, Result};
-use crate::util::replace_file;
+use crate::util::{Attempt, LockFile, replace_file};
 
 const LOCK: &str = "booblik.lock";
 const ID: &str = "booblik.id";
@@ -23,85 +19,30 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// How long a broker of this process that is being closed may take to let go.
 const LET_GO: Duration = Duration::from_secs(30);
 
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
 /// The right to use a data directory. Ends with the process, whatever ends it.
-#[derive(Debug)]
-pub(super) struct Lock {
-    directory: PathBuf,
-    _file: File,
-}
-
-/// The directories that this process has open, or is letting go of. The number of a process says nothing: each container
-/// has a process 1.
-static OURS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-fn ours() -> MutexGuard<'static, BTreeSet<PathBuf>> {
-    OURS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // The file is closed a moment later.
-        ours().remove(&self.directory);
-    }
-}
-
-impl Lock {
-    /// Takes it and writes down whose it is.
-    pub(super) fn take(directory: &Path) -> Result<Self> {
-        let path = directory.join(LOCK);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = file.map_err(|error| at(&path, error))?;
-        let (since, mut was_ours) = (Instant::now(), false);
-        while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            let owner = read_owner(&mut file);
-            was_ours |= ours().contains(directory);
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(io::Error::from(error).into());
+///
+/// Errors: `Kind::Locked` when another process has it.
+pub(super) fn lock(directory: &Path) -> Result<LockFile> {
+    let path = directory.join(LOCK);
+    let until = Instant::now() + LET_GO;
+    loop {
+        let owner = match LockFile::try_take(&path).map_err(|error| at(&path, error))? {
+            Attempt::Taken(lock) => return Ok(lock),
+            Attempt::Ours if Instant::now() < until => {
+                std::thread::sleep(LOOK_AGAIN);
+                continue;
             }
-            if !was_ours || since.elapsed() > LET_GO {
-                return Err(locked(directory, owner.as_deref()));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        file.set_len(0)?;
-        write_all_at_start(&file, format!("{}\n", myself()).as_bytes())?;
-        ours().insert(directory.to_owned());
-        Ok(Self { directory: directory.to_owned(), _file: file })
+            Attempt::Ours => "this process".to_owned(),
+            Attempt::Theirs(owner) => owner.words("on host"),
+        };
+        let text = format!(
+            "{owner} has it open, and only one may: let that one serve it (`slipstream broker serve`) and use \
+             `booblik://host:port` here"
+        );
+        return Err(Error::new(Kind::Locked, text).at(directory.display().to_string()));
     }
-}
-
-/// Number and host of this process. A container is a host of its own.
-fn myself() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{} {}", std::process::id(), host.trim()).trim_end().to_owned()
-}
-
-fn write_all_at_start(file: &File, bytes: &[u8]) -> io::Result<()> {
-    use std::os::unix::fs::FileExt as _;
-    file.write_all_at(bytes, 0)
-}
-
-fn read_owner(file: &mut File) -> Option<String> {
-    use std::os::unix::fs::FileExt as _;
-    let mut text = [0; 256];
-    let read = file.read_at(&mut text, 0).ok()?;
-    let pid = std::str::from_utf8(text.get(..read)?).ok()?.trim();
-    (!pid.is_empty()).then(|| pid.to_owned())
-}
-
-fn locked(directory: &Path, owner: Option<&str>) -> Error {
-    let owner = owner.map_or_else(
-        || "another process".to_owned(),
-        |pid| match pid.split_once(' ') {
-            Some((pid, host)) => format!("process {pid} on host {host}"),
-            None => format!("process {pid}"),
-        },
-    );
-    let text = format!(
-        "{owner} has it open, and only one may: let that one serve it (`slipstream broker serve`) and use \
-         `booblik://host:port` here"
-    );
-    Error::new(Kind::Locked, text).at(directory.display().to_string())
 }
 
 /// The identity of the broker whose directory this is: 32 hexadecimal digits, drawn when it is first opened.
