@@ -1,13 +1,12 @@
 //! Handlers behind a checkpoint, kept with positions, against the same handlers without one.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slipstream::prelude::*;
-use slipstream::testing::until;
 
 use crate::embedded::{conf, fill};
-use crate::payments::Payment;
+use crate::payments::{self, Payment, double};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
@@ -47,11 +46,6 @@ fn pass(place: &Path, life: u32, count: u64, guarding: Guarding) -> Duration {
         let payments: Topic<Payment> = Topic::new("payments");
         let rates: Topic<u64> = Topic::new("rates").partitions(1);
         let doubled: Topic<Payment> = Topic::named(format!("guarded-{life}"));
-        let double = |message: Message<Payment>| {
-            let Message { key, mut value, .. } = message;
-            value.amount *= 2;
-            (key, value)
-        };
         let app = App::new().conf(conf(place, &format!("guarded-{life}"))).handle(rates.clone(), |_: u64| (), ());
         let (dependent, dependency) = (payments.clone(), rates);
         let checkpoint = Checkpoint::named("payments", move |it| {
@@ -63,16 +57,7 @@ fn pass(place: &Path, life: u32, count: u64, guarding: Guarding) -> Duration {
             Guarding::Hold => app.handle(checkpoint, double, doubled).run(),
             Guarding::Off => app.handle(payments, double, doubled).run(),
         };
-        let handle = run.handle();
-        let task = tokio::spawn(run.into_future());
-        until(|| handle.stats().handled("payments") > 0).await;
-        let began = Instant::now();
-        let lanes = || handle.health().sources.into_iter().flat_map(|source| source.lanes);
-        let open = || lanes().map(|lane| lane.in_flight).sum::<u64>();
-        until(|| handle.stats().handled("payments") == count && open() == 0).await;
-        let time = began.elapsed();
-        handle.trigger();
-        task.await.unwrap().unwrap();
+        let (time, _) = payments::pass(run, "payments", count).await;
         for partition in 0..4 {
             std::fs::remove_dir_all(place.join(format!("log/guarded-{life}-{partition}"))).unwrap();
         }

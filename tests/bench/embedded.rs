@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use slipstream::booblik::wire::crc32c;
 use slipstream::prelude::*;
-use slipstream::testing::until;
 
-use crate::payments::{Payment, payment};
+use crate::payments::{self, Payment, double, payment};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
@@ -52,23 +51,9 @@ fn ours(place: &Path, life: u32, count: u64) -> Duration {
     two_workers().block_on(async {
         let payments: Topic<Payment> = Topic::new("payments");
         let doubled: Topic<Payment> = Topic::named(format!("doubled-{life}"));
-        let double = |message: Message<Payment>| {
-            let Message { key, mut value, .. } = message;
-            value.amount *= 2;
-            (key, value)
-        };
         // An app of its own has no position and reads everything.
         let run = App::new().handle(payments, double, doubled).conf(conf(place, &format!("pass-{life}"))).run();
-        let handle = run.handle();
-        let task = tokio::spawn(run.into_future());
-        until(|| handle.stats().handled("payments") > 0).await;
-        let began = Instant::now();
-        let lanes = || handle.health().sources.into_iter().flat_map(|source| source.lanes);
-        let open = || lanes().map(|lane| lane.in_flight).sum::<u64>();
-        until(|| handle.stats().handled("payments") == count && open() == 0).await;
-        let time = began.elapsed();
-        handle.trigger();
-        task.await.unwrap().unwrap();
+        let (time, _) = payments::pass(run, "payments", count).await;
         for partition in 0..4 {
             std::fs::remove_dir_all(place.join(format!("log/doubled-{life}-{partition}"))).unwrap();
         }

@@ -14,9 +14,9 @@ use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 use slipstream::prelude::*;
-use slipstream::testing::{block_on, until};
+use slipstream::testing::block_on;
 
-use crate::payments::{Payment, payment};
+use crate::payments::{self, Payment, double, payment};
 use crate::proxy::two_workers;
 use crate::report::{Row, compare, scaled};
 
@@ -88,26 +88,12 @@ fn ours(input: &str, count: u64) -> Duration {
             .with("broker", format!("kafka://{}", bootstrap()))
             .with("app.id", group.as_str())
             .with("commit.interval", "1s");
-        let double = |message: Message<Payment>| {
-            let Message { key, mut value, .. } = message;
-            value.amount *= 2;
-            (key, value)
-        };
         let run = App::new().handle(payments, double, doubled).conf(conf).run();
-        let handle = run.handle();
-        let task = tokio::spawn(run.into_future());
-        until(|| handle.stats().handled(input) > 0).await;
-        let began = Instant::now();
         // Until everything is acknowledged, as the floor's flush; what is committed is checked below.
-        let open =
-            || handle.health().sources.iter().flat_map(|source| &source.lanes).map(|lane| lane.in_flight).sum::<u64>();
-        until(|| handle.stats().handled(input) == count && open() == 0).await;
-        let time = began.elapsed();
-        handle.trigger();
-        task.await.unwrap().unwrap();
+        let (time, closed) = payments::pass(run, input, count).await;
         assert_eq!(committed(&group, input), i64::try_from(count).unwrap());
         if std::env::var_os("BENCH_VERBOSE").is_some() {
-            println!("kafka-pass: {time:?} until acknowledged, {:?} until closed", began.elapsed());
+            println!("kafka-pass: {time:?} until acknowledged, {closed:?} until closed");
         }
         time
     })

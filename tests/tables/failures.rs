@@ -91,26 +91,23 @@ fn well(message: Message<u64>, rows: &mut Rows<String, u64>) -> Result<()> {
     tally(&message, rows)
 }
 
+fn badly(message: Message<u64>, rows: &mut Rows<String, u64>) -> Result<()> {
+    tally(&message, rows)?;
+    if message.offset == BAD { Err(slipstream::Error::new(Kind::Io, "no")) } else { Ok(()) }
+}
+
 #[tokio::test]
 async fn an_error_leaves_nothing_of_its_unit_behind() {
     let scene = Scene::new().await;
-    let bad = |message: Message<u64>, others: &mut Rows<String, u64>| -> Result<()> {
-        tally(&message, others)?;
-        if message.offset == BAD { Err(slipstream::Error::new(Kind::Io, "no")) } else { Ok(()) }
-    };
     // The sibling before it has handled the message by then.
-    assert_eq!(scene.fails(scene.two(well, bad)).await, Kind::Handler);
+    assert_eq!(scene.fails(scene.two(well, badly)).await, Kind::Handler);
     assert_eq!(scene.goes_on().await, BAD);
 }
 
 #[tokio::test]
 async fn so_does_the_first_of_two_handlers() {
     let scene = Scene::new().await;
-    let bad = |message: Message<u64>, counts: &mut Rows<String, u64>| -> Result<()> {
-        tally(&message, counts)?;
-        if message.offset == BAD { Err(slipstream::Error::new(Kind::Io, "no")) } else { Ok(()) }
-    };
-    assert_eq!(scene.fails(scene.two(bad, well)).await, Kind::Handler);
+    assert_eq!(scene.fails(scene.two(badly, well)).await, Kind::Handler);
     assert_eq!(scene.goes_on().await, BAD);
 }
 
