@@ -16,7 +16,7 @@ fn options() -> BrokerOptions {
 
 #[tokio::test]
 async fn a_full_disk_is_answered_with_code_6_and_writing_resumes_by_itself() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = Small::mount(2) else { return };
     let broker = Broker::open(small.path(), options()).await.unwrap();
     broker.ensure_topic("t", 1).await.unwrap();
     let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
@@ -63,7 +63,7 @@ async fn a_full_disk_is_answered_with_code_6_and_writing_resumes_by_itself() {
 
 #[tokio::test]
 async fn requests_that_were_under_way_when_the_disk_filled_are_all_answered_in_order() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = Small::mount(2) else { return };
     let broker = Broker::open(small.path(), options()).await.unwrap();
     broker.ensure_topic("t", 1).await.unwrap();
     let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await.unwrap();
@@ -94,7 +94,7 @@ async fn requests_that_were_under_way_when_the_disk_filled_are_all_answered_in_o
 
 #[tokio::test]
 async fn a_new_segment_that_does_not_fit_takes_its_request_back_as_a_whole() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = Small::mount(2) else { return };
     let topic = slipstream::booblik::broker::TopicOptions { segment_bytes: 100_000, ..Default::default() };
     let broker = Broker::open(small.path(), BrokerOptions { default: topic, ..options() }).await.unwrap();
     broker.ensure_topic("t", 1).await.unwrap();

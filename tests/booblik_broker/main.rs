@@ -23,5 +23,7 @@ mod kill;
 mod limits;
 mod peer;
 mod requests;
+#[path = "../support/small.rs"]
+#[expect(dead_code, reason = "what only other tests need")]
 mod small;
 mod support;

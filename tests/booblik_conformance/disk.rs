@@ -29,7 +29,7 @@ fn health(address: &str, flags: &[&str]) -> (Option<i32>, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_seen_by_producers_and_by_those_who_look_after_it_and_is_over_when_there_is_room() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = Small::mount(2) else { return };
     let flags = [&FLAGS[..], &["--topic", "t:1", "--topic", "health:1"]].concat();
     let mut broker = Broker::start(small.path(), &flags);
     let address = broker.address().to_string();

@@ -12,6 +12,7 @@ mod process;
 mod program;
 mod python;
 mod reader;
-#[path = "../booblik_broker/small.rs"]
+#[path = "../support/small.rs"]
+#[expect(dead_code, reason = "what only other tests need")]
 mod small;
 mod subject;

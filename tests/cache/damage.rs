@@ -3,11 +3,11 @@
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use slipstream::{Cache, Kind, Retention};
 
+use super::small::Small;
 use super::{keeping, noise};
 
 const ROWS: u32 = 20_000;
@@ -67,29 +67,6 @@ async fn a_missing_or_cut_table_file_is_refused_by_name() {
     assert_eq!(error.place(), table.to_str(), "{}", error.report());
 }
 
-/// A small file system in memory, where the test may make one.
-struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    fn mount(mib: u32) -> Option<Self> {
-        let dir = tempfile::tempdir().unwrap();
-        let size = format!("size={mib}m");
-        let made = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
-        made.is_ok_and(|made| made.status.success()).then_some(Self(dir))
-    }
-
-    fn grow(&self, mib: u32) {
-        let size = format!("remount,size={mib}m");
-        assert!(Command::new("mount").args(["-o", &size]).arg(self.0.path()).status().unwrap().success());
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
-
 /// Puts rows until the disk is full.
 fn fill(cache: &Cache<u32, Vec<u8>>) -> (u32, slipstream::Error) {
     (0..).find_map(|n| cache.put(n, value(n)).err().map(|error| (n, error))).unwrap()
@@ -112,35 +89,31 @@ fn put_when_there_is_room(cache: &Cache<u32, Vec<u8>>, n: u32) {
 /// A volume that never has as much room as one full write buffer takes.
 #[test]
 fn a_full_disk_passes_on_a_small_volume_too() {
-    let Some(disk) = SmallDisk::mount(24) else {
-        return eprintln!("not allowed to mount: skipped");
-    };
-    let ballast = disk.0.path().join("ballast");
+    let Some(disk) = Small::mount(24) else { return };
+    let ballast = disk.path().join("ballast");
     fs::write(&ballast, vec![1; 14 << 20]).unwrap();
     let cache: Cache<u32, Vec<u8>> = Cache::named("tested").retention(Retention::Keep);
-    cache.open_in(disk.0.path()).unwrap();
+    cache.open_in(disk.path()).unwrap();
     let (written, error) = fill(&cache);
     assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
     fs::remove_file(ballast).unwrap();
     put_when_there_is_room(&cache, written);
     assert!((0..=written).all(|n| cache.get(n).unwrap() == Some(value(n))));
     cache.close().unwrap();
-    cache.open_in(disk.0.path()).unwrap();
+    cache.open_in(disk.path()).unwrap();
     assert!((0..=written).all(|n| cache.get(n).unwrap() == Some(value(n))));
     cache.close().unwrap();
 }
 
 #[test]
 fn a_full_disk_is_its_own_error_loses_nothing_and_passes() {
-    let Some(disk) = SmallDisk::mount(24) else {
-        return eprintln!("not allowed to mount: skipped");
-    };
+    let Some(disk) = Small::mount(24) else { return };
     let cache: Cache<u32, Vec<u8>> = Cache::named("tested").retention(Retention::Keep);
-    cache.open_in(disk.0.path()).unwrap();
+    cache.open_in(disk.path()).unwrap();
     let (written, error) = fill(&cache);
     assert_eq!(error.kind(), Kind::DiskFull, "{}", error.report());
     assert!(error.is_retryable());
-    assert!(error.place().unwrap().starts_with(disk.0.path().to_str().unwrap()), "{error}");
+    assert!(error.place().unwrap().starts_with(disk.path().to_str().unwrap()), "{error}");
     for n in 0..written {
         assert_eq!(cache.get(n).unwrap().unwrap(), value(n), "{n} was acknowledged");
     }

@@ -10,6 +10,9 @@ mod order;
 mod parity;
 mod retention;
 mod scans;
+#[path = "../support/small.rs"]
+#[expect(dead_code, reason = "what only other tests need")]
+mod small;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -61,7 +61,8 @@ mod refusals;
 #[cfg(all(feature = "booblik", feature = "log"))]
 mod saying;
 #[cfg(feature = "booblik")]
-#[path = "../booblik_broker/small.rs"]
+#[path = "../support/small.rs"]
+#[expect(dead_code, reason = "what only other tests need")]
 mod small;
 #[cfg(feature = "rocksdb")]
 mod tables;

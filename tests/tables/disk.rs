@@ -2,35 +2,13 @@
 //! it did not run.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use slipstream::Signals;
 use slipstream::prelude::*;
 
+use crate::small::Small;
 use crate::support::{Disk, has, rows_of, until_or_ended};
-
-/// A file system of 24 MiB.
-struct Small(tempfile::TempDir);
-
-impl Small {
-    fn mount() -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]).arg(directory.path());
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        if !mounted {
-            eprintln!("NOT RUN: a file system cannot be mounted here");
-        }
-        mounted.then_some(Self(directory))
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
-    }
-}
 
 /// Bytes that do not compress.
 fn noise(seed: u64) -> Vec<u8> {
@@ -42,17 +20,17 @@ const RECORDS: u64 = 1500;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_holds_everything_and_passes() -> Result<()> {
-    let Some(small) = Small::mount() else { return Ok(()) };
+    let Some(small) = Small::mount(24) else { return Ok(()) };
     let disk = Disk::new();
     disk.feed((0..RECORDS).map(|n| (n.to_string(), n))).await;
-    let ballast = small.0.path().join("ballast");
+    let ballast = small.path().join("ballast");
     std::fs::write(&ballast, vec![1; 20 << 20]).unwrap();
     let table: Table<String, Vec<u8>> = Table::named("noise");
     let put = |message: Message<u64>, rows: &mut Rows<String, Vec<u8>>| -> Result<u64> {
         rows.put(message.key()?, noise(message.value))?;
         Ok(message.value)
     };
-    let conf = disk.conf().with("state.dir", small.0.path().display().to_string()).with("table.generation.units", 50);
+    let conf = disk.conf().with("state.dir", small.path().display().to_string()).with("table.generation.units", 50);
     let (input, output): (Topic<u64>, Topic<u64>) = (Topic::named("input"), Topic::named("output"));
     let run = App::new().conf(conf).handle(input, put, output).name("put").table(&table).signals(Signals::Ignore).run();
     let handle = run.handle();

@@ -14,4 +14,7 @@ mod members;
 mod refusals;
 mod replay;
 mod scans;
+#[path = "../support/small.rs"]
+#[expect(dead_code, reason = "what only other tests need")]
+mod small;
 mod support;
