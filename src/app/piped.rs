@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::Stream;
 
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::flow::Stage;
 use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
 use crate::source::{Attach, IntoSource, SourceOptions};
@@ -51,7 +51,18 @@ where
         F: Fn() -> St + Send + Sync + 'static,
     {
         refuse_lanes(label, options.concurrency, &options.handlers)?;
+        refuse_taps(label, &options)?;
         let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
         self.source.attach(to, label, SourceOptions::default(), move || shared.lane())
     }
+}
+
+/// What watches a source knows its messages, not what a pipe makes of them.
+pub(super) fn refuse_taps<In>(label: &str, options: &SourceOptions<In>) -> Result<()> {
+    if options.taps.is_empty() {
+        return Ok(());
+    }
+    let message = "a checkpoint cannot watch what comes out of a pipe: name the source itself as dependent or dependency, and \
+                   put the pipe at its handler";
+    Err(Error::new(Kind::Build, message).at(label))
 }

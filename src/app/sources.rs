@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::Stream;
 
+use super::piped::refuse_taps;
 use crate::error::Result;
 use crate::flow::Stage;
 use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
@@ -86,6 +87,7 @@ where
         F: Fn() -> St + Clone + Send + Sync + 'static,
     {
         refuse_lanes(label, options.concurrency, &options.handlers)?;
+        refuse_taps(label, &options)?;
         let stage = PipeStage::new(self.pipe, make(), Arc::from(label));
         let shared = SharedStage::new(stage, A::COUNT);
         self.sources.attach_all(to, label, SourceOptions::default(), move || shared.lane())

@@ -1,7 +1,6 @@
 //! What a handler of the dependent can ask for, and the handle on a checkpoint.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::core::Core;
 use super::outage::Downtime;
@@ -16,8 +15,10 @@ pub(crate) struct Seen {
     pub downtime: Option<Downtime>,
 }
 
-fn seen(unit: &UnitCx) -> Option<&Seen> {
-    unit.view()?.downcast_ref()
+/// What the checkpoint says that the handler is bound to; all of them, of a handler that is bound to their source itself.
+fn seen(unit: &UnitCx) -> impl Iterator<Item = &Seen> {
+    let all = unit.seen().iter().filter_map(|view| view.downcast_ref::<Seen>());
+    all.filter(|seen| unit.bound().is_none_or(|own| **own == *seen.handle.0.name))
 }
 
 impl Argument for Option<Downtime> {
@@ -28,7 +29,7 @@ impl Argument for Option<Downtime> {
     }
 
     fn get((): &(), unit: &UnitCx) -> Self {
-        seen(unit)?.downtime.clone()
+        Downtime::all(seen(unit).filter_map(|seen| seen.downtime.as_ref()))
     }
 }
 
@@ -69,9 +70,7 @@ impl CheckpointHandle {
     /// Ends the present pause although dependencies are down; true when there was one. What is handled from now on may be
     /// wrong; in detect mode it is corrected when they recover.
     pub fn resume_anyway(&self) -> bool {
-        let was_paused = self.0.change(|machine, _| machine.override_pause());
-        self.0.counters.overrides.fetch_add(u64::from(was_paused), Ordering::Relaxed);
-        was_paused
+        self.0.override_pause()
     }
 }
 
@@ -89,6 +88,8 @@ impl Argument for Option<CheckpointHandle> {
     }
 
     fn get((): &(), unit: &UnitCx) -> Self {
-        Some(seen(unit)?.handle.clone())
+        // Of several the first that has something to say.
+        let is_behind = |seen: &&Seen| seen.downtime.is_some();
+        seen(unit).find(is_behind).or_else(|| seen(unit).next()).map(|seen| seen.handle.clone())
     }
 }

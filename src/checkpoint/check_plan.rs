@@ -92,6 +92,12 @@ fn words(unit: Measure) -> &'static str {
 }
 
 fn check_mode<T>(guard: &Guard<T>) -> Result<()> {
+    if !guard.pauses && guard.max_pause.is_some() {
+        return refuse(
+            "`.max_pause(…)` with `.pause_dependent(false)`: nothing is paused that could last too long; leave one out"
+                .into(),
+        );
+    }
     if guard.mode == Mode::Detect {
         return Ok(());
     }

@@ -1,16 +1,17 @@
 //! The declaration of a checkpoint, and what an app makes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use super::args::CheckpointHandle;
+use super::bound::Bound;
 use super::check_plan;
-use super::core::Core;
+use super::core::{Core, WantedKeeping};
 use super::keeper::Keeper;
 use super::machine::{DependencyRules, Machine, Mode, Rules};
 use super::mark::{Measure, Span};
-use super::plan::{AttachDependent, Begin, Guard, node_of};
+use super::plan::{AtLimit, AttachDependent, Begin, Guard, node_of};
 use super::tap::{Checks, DependentTap, has_checks};
 use crate::error::{Error, Kind, Result};
 use crate::flow::tap::Tap;
@@ -124,7 +125,9 @@ impl<T> Checkpoint<T> {
     /// # Errors
     /// [`Kind::Closed`] when none does.
     pub fn handle(&self) -> Result<CheckpointHandle> {
-        let open = self.slot().0.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().find_map(Weak::upgrade);
+        let mut all = self.slot().0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|core| core.upgrade().is_some_and(|core| !core.is_over()));
+        let open = all.last().and_then(Weak::upgrade);
         let closed = || Error::new(Kind::Closed, "no running app uses it").at(format!("checkpoint {}", self.name()));
         open.map(|core| CheckpointHandle::new(&core)).ok_or_else(closed)
     }
@@ -156,6 +159,14 @@ impl<T> std::fmt::Debug for Checkpoint<T> {
 struct Opened<T> {
     attach: AttachDependent<T>,
     tap: Arc<dyn Tap<T>>,
+    core: Arc<Core>,
+}
+
+impl<T> Drop for Opened<T> {
+    /// The run lets go of it.
+    fn drop(&mut self) {
+        self.core.end();
+    }
 }
 
 impl<T: Clone + Send + 'static> Checkpoint<T> {
@@ -191,9 +202,16 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
         };
         check_plan::check(self.name(), &guard)?;
         let name: Arc<str> = Arc::from(self.name());
-        let core = Core::new(Arc::clone(&name), Machine::new(rules(&name, &guard)), to.env);
+        let (state, codec) = guard.state.take().unzip();
+        let is_told = state.is_some() || guard.on_downtime.is_some() || guard.on_recovery.is_some();
+        let folder = to.env.parts().state_dir.join("checkpoints");
+        let wanted = is_told.then_some(WantedKeeping { folder, codec });
+        let core = Core::new(Arc::clone(&name), Machine::new(rules(&name, &guard)), wanted, to.env);
         self.slot().0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&core));
-        let mut guarded = Guarded { checkpoint: Arc::clone(&name), dependent: None, dependencies: Vec::new() };
+        let goes_on = !guard.pauses || guard.max_pause.is_some_and(|(_, then)| then == AtLimit::Resume);
+        let goes_on_early = guard.mode == Mode::Detect && goes_on;
+        let (checkpoint, dependencies) = (Arc::clone(&name), Vec::new());
+        let mut guarded = Guarded { checkpoint, dependent: None, dependencies, goes_on_early };
         for (index, dependency) in guard.dependencies.iter_mut().enumerate() {
             let Some(attach) = dependency.attach.take() else { continue };
             let (core, own) = (Arc::clone(&core), &*dependency);
@@ -217,8 +235,9 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
             shortest,
         };
         to.env.tasks().spawn(keeper.run());
-        let tap = DependentTap { core, marker: guard.marker, state: guard.state, checks: checks.into() };
-        Ok(Arc::new(Opened { attach: guard.attach, tap: Arc::new(tap) }))
+        let open = Arc::clone(&core);
+        let tap = DependentTap { core, marker: guard.marker, state, checks: checks.into() };
+        Ok(Arc::new(Opened { attach: guard.attach, tap: Arc::new(tap), core: open }))
     }
 }
 
@@ -238,6 +257,7 @@ fn rules<T>(name: &Arc<str>, guard: &Guard<T>) -> Rules {
     Rules {
         name: Arc::clone(name),
         mode: guard.mode,
+        measure: guard.unit,
         pauses: guard.pauses,
         inclusive: guard.inclusive,
         seeds: guard.seeds,
@@ -256,6 +276,29 @@ fn shortest<T>(guard: &Guard<T>) -> Option<Duration> {
     idle.chain(max_pause).chain((!guard.grace.is_zero()).then_some(guard.grace)).min()
 }
 
+/// A checkpoint whose sources are being attached: none of them may be this one.
+struct Opening {
+    all: Arc<Mutex<BTreeSet<Arc<str>>>>,
+    name: Arc<str>,
+}
+
+impl Opening {
+    fn begin(env: &Env, name: &Arc<str>) -> Result<Self> {
+        let all: Arc<Mutex<BTreeSet<Arc<str>>>> = env.single("checkpoints being attached", || Ok(Arc::default()))?;
+        if !all.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(name)) {
+            let message = "it is among its own dependents or dependencies: name the source that it is compared with";
+            return Err(Error::new(Kind::Build, message).at(format!("checkpoint {name}")));
+        }
+        Ok(Self { all, name: Arc::clone(name) })
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
 /// Marker: a checkpoint.
 #[derive(Debug)]
 pub enum FromCheckpoint {}
@@ -272,11 +315,13 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
         St: Stage<T> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
+        let name: Arc<str> = Arc::from(self.name());
+        let _opening = Opening::begin(to.env, &name)?;
         let opened = self.open(to)?;
         let mut options = options;
         options.taps.push(Arc::clone(&opened.tap));
         let before = to.reads.len();
-        let attached = (opened.attach)(to, label, options, Arc::new(move || Box::pin(make())));
+        let attached = (opened.attach)(to, label, options, Arc::new(move || Box::pin(Bound::new(make(), &name))));
         attached.map_err(|error| {
             if error.place().is_some() { error } else { error.at(format!("checkpoint {}", self.name())) }
         })?;

@@ -1,18 +1,22 @@
 //! The task of a checkpoint: tells of transitions, calls the user's callbacks, rewinds, and looks at the clock.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::OptionFuture;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::core::Core;
+use super::keeping::Keeping;
 use super::machine::{Event, Machine, Phase};
 use super::outage::Outage;
 use super::plan::{AtLimit, Callback};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
-use crate::util::step;
+use crate::util::{panic_message, step};
 
 /// Between two looks at the clock, at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -57,31 +61,42 @@ impl Keeper {
         let pause = self.shortest.map_or(LOOK_EVERY, |shortest| (shortest / 4).clamp(LOOK_MIN, LOOK_EVERY));
         let mut looks = interval(pause);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // What an event asks for, one after the other. The clock goes on meanwhile.
+        let mut acting = None;
         loop {
-            while let Some(event) = self.core.next_event() {
-                self.tell(&event);
-                self.act(event).await?;
+            while acting.is_none()
+                && let Some(event) = self.core.next_event()
+            {
+                acting = Some(Box::pin(self.act(event)));
             }
             if let Some(error) = self.core.take_failure() {
                 return Err(error);
             }
             tokio::select! {
+                result = OptionFuture::from(acting.as_mut()), if acting.is_some() => {
+                    acting = None;
+                    result.unwrap_or(Ok(()))?;
+                }
                 () = self.core.news.notified() => {}
-                _ = looks.tick() => self.look_at_the_clock(),
+                _ = looks.tick() => self.look_at_the_clock()?,
             }
         }
     }
 
     /// Says aloud when an outage lasts longer than anything should without progress.
-    fn look_at_the_clock(&self) {
-        if self.shortest.is_some() {
-            self.core.change(Machine::tick);
+    fn look_at_the_clock(&self) -> Result<()> {
+        if self.core.look(Machine::needs_clock) && self.core.change(Machine::tick) {
+            tracing::error!(checkpoint = &*self.core.name, "the pause has lasted as long as it may");
+            self.at_limit()?;
         }
         let limit = self.env.parts().settings.watchdog_timeout();
         let status = super::status::of(&self.core);
-        let is_long = status.outage_for.is_some_and(|lasted| lasted >= limit);
+        let is_waiting = |machine: &Machine| machine.waiting_since();
+        let waited = self.core.look(is_waiting).map(|since| self.core.now().saturating_sub(since));
+        let is_long = waited.is_some_and(|waited| waited >= limit);
         let notice = is_long.then(|| format!("for more than {limit:?} it {}", status.next));
         self.env.set_notice(&self.place(), notice);
+        Ok(())
     }
 
     /// One log event for each transition, and one counter.
@@ -103,16 +118,18 @@ impl Keeper {
                 step("recovered");
             }
             Event::Resumed => tracing::info!(checkpoint = name, "goes on"),
-            Event::TooLong => tracing::error!(checkpoint = name, "the pause has lasted as long as it may"),
             Event::Overridden => tracing::warn!(checkpoint = name, "goes on although a dependency is down"),
         }
     }
 
     async fn act(&self, event: Event) -> Result<()> {
+        if let Event::Down(outage) = &event {
+            self.write(Arc::clone(outage), Keeping::begins).await?;
+        }
+        self.tell(&event);
         match event {
-            Event::Down(outage) => call(self.on_downtime.as_ref(), "on_downtime", outage).await,
+            Event::Down(outage) => self.call(self.on_downtime.as_ref(), "on_downtime", outage).await,
             Event::Recovered(outage) => self.recover(outage).await,
-            Event::TooLong => self.at_limit(),
             Event::Up(_) | Event::Resumed | Event::Overridden => Ok(()),
         }
     }
@@ -120,22 +137,20 @@ impl Keeper {
     fn at_limit(&self) -> Result<()> {
         match self.at_limit {
             Some(AtLimit::Resume) => {
-                let was_paused = self.core.change(|machine, _| machine.override_pause());
-                self.core.counters.overrides.fetch_add(u64::from(was_paused), Ordering::Relaxed);
+                self.core.override_pause();
                 Ok(())
             }
-            Some(AtLimit::Stop) | None if self.core.phase() == Phase::Down => {
+            Some(AtLimit::Stop) | None => {
                 let status = super::status::of(&self.core);
                 Err(Error::new(Kind::Timeout, format!("the pause has lasted as long as it may: it {}", status.next)))
             }
-            _ => Ok(()),
         }
     }
 
     /// The user's callback first, then the rewind of what nobody has moved meanwhile, then on.
     async fn recover(&self, outage: Arc<Outage>) -> Result<()> {
         let number = outage.number;
-        call(self.on_recovery.as_ref(), "on_recovery", outage).await?;
+        self.call(self.on_recovery.as_ref(), "on_recovery", outage).await?;
         let targets = self.core.look(|machine| if machine.rules().rewinds { machine.targets() } else { Vec::new() });
         if let Some(rewind) = self.core.rewind().filter(|_| !targets.is_empty()) {
             let partitions = targets.len() as u64;
@@ -144,14 +159,39 @@ impl Keeper {
             rewind.rewind(targets, number).await?;
             self.core.counters.rewinds.fetch_add(partitions, Ordering::Relaxed);
         }
+        // Unless it went on meanwhile, and a dependency is down again.
+        if self.core.phase() == Phase::Recovering {
+            self.write(number, Keeping::is_over).await?;
+        }
         step("resumes");
-        self.core.change(|machine, _| machine.resume());
+        self.core.change(Machine::resume);
         step("resumed");
         Ok(())
     }
 }
 
-async fn call(callback: Option<&Callback>, name: &str, outage: Arc<Outage>) -> Result<()> {
-    let Some(callback) = callback else { return Ok(()) };
-    callback(outage).await.map_err(|error| Error::new(Kind::Handler, format!("`{name}` failed")).because(error))
+impl Keeper {
+    /// Writes the record, where there is one, and waits until that is durable.
+    async fn write<T: Send + 'static>(&self, what: T, write: fn(&Keeping, T) -> Result<()>) -> Result<()> {
+        if self.core.keeping().is_none() {
+            return Ok(());
+        }
+        let core = Arc::clone(&self.core);
+        let written =
+            tokio::task::spawn_blocking(move || core.keeping().map_or(Ok(()), |keeping| write(keeping, what)));
+        written.await.unwrap_or_else(|error| Err(Error::new(Kind::Io, "interrupted").because(error)))
+    }
+
+    /// A callback of the user's; a panic in it is an error.
+    async fn call(&self, callback: Option<&Callback>, name: &'static str, outage: Arc<Outage>) -> Result<()> {
+        let Some(callback) = callback else { return Ok(()) };
+        self.core.set_calling(Some(name));
+        let called = AssertUnwindSafe(async { callback(outage).await }).catch_unwind().await;
+        self.core.set_calling(None);
+        let failed = |error| Err(Error::new(Kind::Handler, format!("`{name}` failed")).because(error));
+        match called {
+            Ok(result) => result.or_else(failed),
+            Err(panic) => Err(Error::new(Kind::Panic, format!("`{name}` panicked: {}", panic_message(&*panic)))),
+        }
+    }
 }

@@ -61,6 +61,8 @@ impl Mark {
         Self(match (self.0, span.0) {
             (Value::Time(at), Value::Time(by)) => Value::Time(at.saturating_add(by)),
             (Value::Count(at), Value::Count(by)) => Value::Count(at.saturating_add(by)),
+            // Not what addition makes of -0.0.
+            (Value::Real(_), Value::Real(0.0)) => self.0,
             (Value::Real(at), Value::Real(by)) => Value::Real(at + by),
             // Units were compared when the app was built.
             (at, _) => at,
@@ -75,6 +77,11 @@ impl Mark {
             (Value::Count(at), Value::Count(from)) => Value::Count(at.saturating_sub(from)),
             (at, _) => at,
         })
+    }
+
+    /// What it is measured in.
+    pub(super) fn measure(self) -> Measure {
+        Span(self.0).unit()
     }
 
     /// As a word of a note.
@@ -188,6 +195,14 @@ impl Span {
             Value::Time(by) | Value::Count(by) => by < 0,
             Value::Real(by) => by < 0.0 || by.is_nan(),
         }
+    }
+
+    pub(super) fn encode(self) -> String {
+        Mark(self.0).encode()
+    }
+
+    pub(super) fn decode(word: &str) -> Option<Self> {
+        Mark::decode(word).map(|mark| Self(mark.0))
     }
 
     /// As a duration, where it is a time that is not negative and not longer than 584 years.
@@ -318,6 +333,12 @@ mod tests {
             assert!(marks.iter().all(|mark| Mark::decode(&mark.encode()) == Some(*mark)));
         }
         assert!(["", "t", "x1", "tx", "r1g"].iter().all(|word| Mark::decode(word).is_none()));
+    }
+
+    #[test]
+    fn nothing_added_is_the_same_mark() {
+        let zero = Span::zero(Measure::Real);
+        assert!([-0.0, 0.0, -1.5, f64::NAN, f64::INFINITY].iter().all(|at| at.mark().plus(zero) == at.mark()));
     }
 
     #[test]

@@ -5,10 +5,31 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::mark::{Mark, Span};
+use crate::codec::DefaultCodec;
+use crate::error::Result;
 
 /// Any state that the user keeps with a checkpoint.
 pub(crate) type State = Arc<dyn Any + Send + Sync>;
+
+/// How a state of some type is written down and read again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StateCodec {
+    pub encode: fn(&State) -> Result<Option<Bytes>>,
+    pub decode: fn(&Bytes) -> Result<State>,
+}
+
+impl StateCodec {
+    pub(super) fn of<St: DefaultCodec + Send + Sync>() -> Self {
+        let encode = |state: &State| match state.downcast_ref::<St>() {
+            Some(state) => St::CODEC.encode_nullable(state),
+            None => Ok(None),
+        };
+        Self { encode, decode: |bytes| Ok(Arc::new(St::CODEC.decode(bytes)?)) }
+    }
+}
 
 /// How far a dependency is behind a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +74,20 @@ impl Downtime {
     /// `None` when there is nothing in it.
     pub(super) fn new(lags: BTreeMap<Arc<str>, Lag>) -> Option<Self> {
         (!lags.is_empty()).then(|| Self(Arc::new(lags)))
+    }
+
+    /// What several say, as one; of two dependencies of one name the one that is said first.
+    pub(super) fn all<'a>(several: impl Iterator<Item = &'a Self>) -> Option<Self> {
+        let mut several = several.peekable();
+        let first = several.next()?;
+        if several.peek().is_none() {
+            return Some(first.clone());
+        }
+        let mut lags = BTreeMap::clone(&first.0);
+        for (name, lag) in several.flat_map(|other| other.0.iter()) {
+            lags.entry(Arc::clone(name)).or_insert(*lag);
+        }
+        Self::new(lags)
     }
 
     /// How far this dependency is behind; `None` when it is not.

@@ -37,6 +37,18 @@ impl Pending {
         }
     }
 
+    /// Forgets the last message, if it is this one.
+    pub(super) fn forget(&mut self, offset: i64) {
+        if self.0.back().is_some_and(|(own, _)| *own == offset) {
+            self.0.pop_back();
+        }
+    }
+
+    /// Forgets what lies at this offset and behind it.
+    pub(super) fn cut(&mut self, at: i64) {
+        self.0.retain(|(offset, _)| *offset < at);
+    }
+
     /// The first message that is not covered.
     pub(super) fn first(&self) -> Option<i64> {
         self.0.front().map(|(offset, _)| *offset)

@@ -1,6 +1,5 @@
 //! How a checkpoint is declared: what it guards, what that depends on, and what happens when.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use super::check::{DowntimeAnswer, DowntimeCheck, Gap, RecoveryAnswer, RecoveryC
 use super::core::Core;
 use super::machine::Mode;
 use super::mark::{Mark, Marker, Measure, Span};
-use super::outage::{Outage, State};
-use super::tap::{DependencyTap, Nothing};
+use super::outage::{Outage, State, StateCodec};
+use super::watched::{DependencyTap, Nothing};
+use crate::codec::DefaultCodec;
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::tap::Tap;
 use crate::flow::{NodeId, StageFactory};
@@ -86,7 +86,7 @@ pub struct Guard<T> {
     pub(super) attach: AttachDependent<T>,
     pub(super) marker: MarkOf<T>,
     pub(super) unit: Measure,
-    pub(super) state: Option<StateOf<T>>,
+    pub(super) state: Option<(StateOf<T>, StateCodec)>,
     pub(super) dependencies: Vec<Dependency>,
     pub(super) mode: Mode,
     pub(super) threshold: Option<Span>,
@@ -208,19 +208,19 @@ impl<T> Guard<T> {
         self
     }
 
-    /// State that follows the dependent, for callbacks: the next one from a message and the one before. It is in memory:
-    /// after a restart it begins with the first message that passes, so an outage that a restart interrupts has none in
-    /// its [`healthy`](super::Outage::healthy) and [`detected`](super::Outage::detected). What has to survive belongs into a
-    /// cache.
+    /// State that follows the dependent, for callbacks: the next one from a message and the one before. On topics that
+    /// outlive the process it is written below `state.dir` before each position that it belongs to: after a restart it is
+    /// there, at that position or ahead of it.
     #[must_use]
     pub fn state<St>(mut self, state: impl Fn(&T, Option<&St>) -> St + Send + Sync + 'static) -> Self
     where
-        St: Any + Send + Sync,
+        St: DefaultCodec + Send + Sync,
     {
-        self.state = Some(Arc::new(move |item, before| {
+        let next: StateOf<T> = Arc::new(move |item, before| {
             let before = before.and_then(|state| state.downcast_ref::<St>());
             Arc::new(state(item, before))
-        }));
+        });
+        self.state = Some((next, StateCodec::of::<St>()));
         self
     }
 }

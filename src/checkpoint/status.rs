@@ -16,13 +16,15 @@ use super::watermark::Reach;
 pub enum Doing {
     /// Its messages pass.
     Running,
+    /// Messages wait until dependencies have begun.
+    Starting,
     /// Messages wait for a dependency, in hold mode.
     Holding,
-    /// It is paused, or would be if it did not have to go on.
+    /// It is paused.
     Paused,
     /// All dependencies are back: what was handled too early is on its way.
     Recovering,
-    /// It goes on although dependencies are down.
+    /// It goes on although dependencies are down: as it was declared, by hand, or because the pause was too long.
     Overridden,
 }
 
@@ -60,9 +62,9 @@ pub struct DependencyStatus {
     pub is_down: bool,
     /// How long it has been down.
     pub down_for: Option<Duration>,
-    /// How far it is; `None` before each of its partitions has a marker.
+    /// How far it is; `None` before each of its partitions has a marker, and when it has ended.
     pub marker: Option<String>,
-    /// How far behind it was when a message was compared last.
+    /// How far behind it is: of what waits for it while it is down.
     pub behind: Option<String>,
     /// The partitions that hold it back.
     pub held_back_by: Vec<i32>,
@@ -84,6 +86,9 @@ pub struct Counts {
     pub overrides: u64,
     /// Markers that were too far ahead to be believed.
     pub far_future: u64,
+    /// Messages of dependencies that came after the others of their time had been taken for all, because their partition
+    /// was silent; and markers that went down.
+    pub late: u64,
 }
 
 pub(super) fn of(core: &Core) -> Status {
@@ -94,25 +99,27 @@ pub(super) fn of(core: &Core) -> Status {
         rewinds: core.counters.rewinds.load(Ordering::Relaxed),
         overrides: core.counters.overrides.load(Ordering::Relaxed),
         far_future: 0,
+        late: 0,
     };
     core.look(|machine| Status {
         name: core.name.to_string(),
-        doing: doing(machine),
-        next: next(machine),
+        doing: doing(machine, now),
+        next: next(machine, core.calling(), now),
         outage: machine.open_outage().map(|(number, _)| number),
         outage_for: machine.open_outage().map(|(_, since)| now.saturating_sub(since)),
         marker: machine.highest().map(|mark| mark.to_string()),
         held_lanes: machine.held(),
         dependencies: dependencies(machine, now),
-        counts: Counts { far_future: machine.far_future(), ..counts },
+        counts: Counts { far_future: machine.far_future(), late: machine.late(), ..counts },
     })
 }
 
-fn doing(machine: &Machine) -> Doing {
+fn doing(machine: &Machine, now: Duration) -> Doing {
     match machine.phase() {
+        Phase::Running if machine.is_starting(now) && machine.held() > 0 => Doing::Starting,
         Phase::Running => Doing::Running,
         Phase::Recovering => Doing::Recovering,
-        Phase::Down if machine.is_overridden() => Doing::Overridden,
+        Phase::Down if machine.is_overridden() || !machine.rules().pauses => Doing::Overridden,
         Phase::Down if machine.rules().mode == Mode::Hold => Doing::Holding,
         Phase::Down => Doing::Paused,
     }
@@ -135,22 +142,30 @@ fn dependencies(machine: &Machine, now: Duration) -> Vec<DependencyStatus> {
     names.filter_map(one).collect()
 }
 
-fn next(machine: &Machine) -> String {
-    let down: Vec<_> = (0..machine.rules().dependencies.len())
-        .filter(|at| machine.dependency(*at).is_some_and(|own| own.down.is_some()))
-        .filter_map(|at| machine.rules().dependencies.get(at))
-        .map(|rules| &*rules.name)
-        .collect();
-    let down = down.join(", ");
+fn next(machine: &Machine, calling: Option<&'static str>, now: Duration) -> String {
+    let names = |is_meant: &dyn Fn(&Standing) -> bool| {
+        let all = machine.rules().dependencies.iter().enumerate();
+        let meant = all.filter(|(at, _)| machine.dependency(*at).is_some_and(|own| is_meant(&own)));
+        meant.map(|(_, rules)| &*rules.name).collect::<Vec<_>>().join(", ")
+    };
+    let down = names(&|own| own.down.is_some());
     let back = match machine.targets().len() {
         0 => "goes on".to_owned(),
+        _ if !machine.rules().rewinds => "goes on".to_owned(),
         partitions => format!("goes back in {partitions} partitions"),
     };
-    match doing(machine) {
-        Doing::Running => "nothing".to_owned(),
+    let then = match doing(machine, now) {
+        Doing::Running => return "nothing".to_owned(),
+        Doing::Starting => {
+            return format!("waits for {} to begin", names(&|own| own.reach == Reach::Nothing));
+        }
         Doing::Holding => format!("waits for {down}, then goes on"),
         Doing::Paused => format!("waits for {down}, then {back}"),
         Doing::Overridden => format!("goes on without {down}; when back, {back}"),
         Doing::Recovering => back,
+    };
+    match calling {
+        Some(callback) => format!("waits for `{callback}`, then {then}"),
+        None => then,
     }
 }

@@ -1,7 +1,6 @@
-//! What a checkpoint does on its sources: at the gate of the dependent, and behind what its dependencies have done.
+//! What a checkpoint does at the gate of its dependent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -9,39 +8,26 @@ use futures::future::BoxFuture;
 
 use super::args::{CheckpointHandle, Seen};
 use super::check::{Answer, DowntimeCheck, Gap, RecoveryCheck};
-use super::core::Core;
-use super::machine::{Answers, Mode, Verdict};
+use super::core::{Core, Passed};
+use super::machine::{Answers, Message, Mode, Verdict};
 use super::mark::Mark;
 use super::note::Kept;
-use super::outage::Downtime;
-use super::plan::{Dependency, MarkOf, StateOf};
+use super::outage::{Downtime, State};
+use super::plan::{MarkOf, StateOf};
 use crate::error::{Error, Kind, Result};
-use crate::flow::tap::{Rewind, Rising, Tap, TapLane, View, Watch};
-use crate::flow::{Gate, Stage, UnitCx};
+use crate::flow::Gate;
+use crate::flow::tap::{Rewind, Tap, TapLane, View, Watch};
 use crate::util::panic_message;
 
-/// The stage of a source that only a checkpoint reads.
-pub(crate) struct Nothing;
-
-impl<In: Send> Stage<In> for Nothing {
-    fn start(self: Pin<&mut Self>, _input: In, _unit: &mut UnitCx, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn resume(self: Pin<&mut Self>, _unit: &mut UnitCx, _cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
 /// Turns a panic of one of the user's functions into an error.
-fn caught<T>(core: &Core, call: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn caught<T>(core: &Core, call: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let message = format!("panicked: {}", panic_message(&*panic));
         Err(Error::new(Kind::Panic, message).at(place(&core.name)))
     })
 }
 
-fn place(name: &str) -> String {
+pub(super) fn place(name: &str) -> String {
     format!("checkpoint {name}")
 }
 
@@ -57,8 +43,6 @@ impl Checks {
         self.down.is_none() && self.recovered.is_none()
     }
 }
-
-// ---- the dependent ------------------------------------------------------------------------------------------------
 
 /// The tap on the dependent.
 pub(crate) struct DependentTap<T> {
@@ -79,6 +63,8 @@ impl<T: 'static> Tap<T> for DependentTap<T> {
             state: self.state.clone(),
             checks: Arc::clone(&self.checks),
             calm: Arc::new(Seen { handle, downtime: None }),
+            passed: self.core.add_lane(),
+            passed_to: None,
             seen: 0,
             clear_below: None,
             is_clear: false,
@@ -99,25 +85,32 @@ struct DependentLane<T> {
     checks: Arc<[Checks]>,
     /// What handlers are told when nothing is wrong.
     calm: Arc<Seen>,
+    /// What passes without a look at the checkpoint, and how far that was told.
+    passed: Arc<Passed>,
+    passed_to: Option<Mark>,
     /// The version of the checkpoint that the next two are of.
     seen: u64,
     clear_below: Option<Mark>,
     is_clear: bool,
-    /// The user's functions are asked, for a version of the checkpoint.
+    /// The user's functions are asked, in a turn of the checkpoint.
     asking: Option<(u64, BoxFuture<'static, Vec<Answers>>)>,
 }
 
 impl<T> TapLane<T> for DependentLane<T> {
     #[inline]
-    fn poll_admit(&mut self, item: &T, _seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+    fn poll_admit(&mut self, item: &T, seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         let core = Arc::clone(&self.core);
         let polled = caught(&core, || {
             let mark = (self.marker)(item);
             let is_plain = self.is_clear && self.core.version() == self.seen && self.state.is_none();
             if is_plain && self.clear_below.is_some_and(|below| mark < below) {
+                if self.passed_to.is_none_or(|to| mark > to) {
+                    self.passed_to = Some(mark);
+                    self.passed.saw(mark);
+                }
                 return Ok(Poll::Ready(None));
             }
-            Ok(self.poll_judge(item, mark, offset, cx))
+            Ok(self.poll_judge(item, Message { partition: self.partition, seq, offset, mark }, cx))
         });
         match polled {
             Ok(Poll::Ready(downtime)) => Poll::Ready(Ok(Some(self.view(downtime)))),
@@ -127,7 +120,7 @@ impl<T> TapLane<T> for DependentLane<T> {
     }
 
     fn outage(&self) -> u64 {
-        self.core.look(|machine| machine.outage_of(self.partition))
+        self.core.look(|machine| machine.epoch_of(self.partition))
     }
 
     fn dropped(&mut self) {
@@ -144,11 +137,12 @@ impl<T> DependentLane<T> {
         }
     }
 
-    fn poll_judge(&mut self, item: &T, mark: Mark, offset: i64, cx: &mut Context<'_>) -> Poll<Option<Downtime>> {
+    fn poll_judge(&mut self, item: &T, message: Message, cx: &mut Context<'_>) -> Poll<Option<Downtime>> {
         loop {
+            let asked =
+                if self.checks.is_empty() { (0, Vec::new()) } else { ready!(self.poll_answers(message.mark, cx)) };
             let before = self.core.version();
-            let answers = if self.checks.is_empty() { Vec::new() } else { ready!(self.poll_answers(item, mark, cx)) };
-            let Some(verdict) = self.judge(item, mark, offset, &answers, before) else { continue };
+            let Some(verdict) = self.judge(item, message, &asked, before) else { continue };
             if let Verdict::Pass(downtime) = verdict {
                 return Poll::Ready(downtime);
             }
@@ -160,43 +154,64 @@ impl<T> DependentLane<T> {
         }
     }
 
-    /// `None`: the checkpoint has changed since the user's functions were asked.
-    fn judge(&mut self, item: &T, mark: Mark, offset: i64, answers: &[Answers], asked: u64) -> Option<Verdict> {
-        let (partition, state, has_checks) = (self.partition, self.state.as_ref(), !self.checks.is_empty());
-        let version = || self.core.version();
+    /// While the user's state is made of the message: once, when it passes.
+    fn judge(&mut self, item: &T, message: Message, asked: &(u64, Vec<Answers>), before: u64) -> Option<Verdict> {
+        let Some(state) = self.state.clone() else { return self.judge_with(message, None, asked, before) };
+        let core = Arc::clone(&self.core);
+        let turn = core.turn();
+        let next = || state(item, core.look(|machine| machine.state().cloned()).as_ref());
+        let (mode, is_early) =
+            core.look(|machine| (machine.rules().mode, machine.is_closed() || machine.is_starting(core.now())));
+        // What reveals an outage belongs to how everything stood when it was detected.
+        let first = (mode == Mode::Detect && !is_early).then(&next);
+        let is_made = first.is_some();
+        let verdict = self.judge_with(message, first, asked, before)?;
+        if matches!(verdict, Verdict::Pass(_)) && !is_made {
+            let state = next();
+            core.judge(|machine, _| machine.set_state(state));
+        }
+        drop(turn);
+        Some(verdict)
+    }
+
+    /// `None`: there was a transition since the user's functions were asked. `before`: the version by then, or an earlier.
+    fn judge_with(
+        &mut self,
+        message: Message,
+        state: Option<State>,
+        (asked, answers): &(u64, Vec<Answers>),
+        before: u64,
+    ) -> Option<Verdict> {
+        let has_checks = !self.checks.is_empty();
+        let turns = || self.core.turns();
         let (verdict, clear_below, is_clear) = self.core.judge(|machine, now| {
-            if has_checks && version() != asked {
+            if has_checks && turns() != *asked {
                 return (None, None, false);
             }
-            // Only a message that passes counts for the state.
-            let next = state.filter(|_| !machine.is_closed()).map(|state| state(item, machine.state()));
-            let verdict = if machine.arrive(partition, mark, next, now) {
-                machine.judge(partition, offset, mark, answers, now)
-            } else {
-                Verdict::Wait
-            };
-            (Some(verdict), machine.clear_below(), machine.is_clear(partition))
+            let verdict =
+                if machine.arrive(message, state, now) { machine.judge(message, answers, now) } else { Verdict::Wait };
+            (Some(verdict), machine.clear_below(), machine.is_clear(message.partition))
         });
         (self.clear_below, self.is_clear) = (clear_below, is_clear);
         // Older is safe: then the machine is asked once more.
-        self.seen = asked;
+        self.seen = before;
         verdict
     }
 
-    /// What the user's functions say, of the present state.
-    fn poll_answers(&mut self, _item: &T, mark: Mark, cx: &mut Context<'_>) -> Poll<Vec<Answers>> {
-        let version = self.core.version();
-        if self.asking.as_ref().is_none_or(|(asked, _)| *asked != version) {
+    /// What the user's functions say, and of which turn that is. Heartbeats meanwhile do not ask them anew.
+    fn poll_answers(&mut self, mark: Mark, cx: &mut Context<'_>) -> Poll<(u64, Vec<Answers>)> {
+        let turn = self.core.turns();
+        if self.asking.as_ref().is_none_or(|(asked, _)| *asked != turn) {
             let gaps =
                 self.core.look(|machine| (0..self.checks.len()).map(|at| Gap::of(machine, at)).collect::<Vec<_>>());
             let gaps = gaps.into_iter().map(|gap| gap.map(|gap| Gap { marker: gap.marker.max(Some(mark)), ..gap }));
             let asked: Vec<_> = self.checks.iter().zip(gaps).map(|(checks, gap)| ask(checks, gap)).collect();
-            self.asking = Some((version, Box::pin(answers(asked))));
+            self.asking = Some((turn, Box::pin(answers(asked))));
         }
-        let Some((_, asking)) = &mut self.asking else { return Poll::Ready(Vec::new()) };
+        let Some((_, asking)) = &mut self.asking else { return Poll::Ready((turn, Vec::new())) };
         let answers = ready!(asking.as_mut().poll(cx));
         self.asking = None;
-        Poll::Ready(answers)
+        Poll::Ready((turn, answers))
     }
 }
 
@@ -235,6 +250,23 @@ impl<T> Drop for DependentLane<T> {
     }
 }
 
+/// What was kept of each partition.
+pub(super) fn decoded<K>(
+    partitions: &[(i32, Option<String>)],
+    decode: impl Fn(&str) -> Option<K>,
+) -> Result<Vec<(i32, Option<K>)>> {
+    let one = |(partition, note): &(i32, Option<String>)| {
+        let Some(note) = note else { return Ok((*partition, None)) };
+        let kept = decode(note).ok_or_else(|| {
+            let text =
+                format!("`{}`, kept with the position of partition {partition}, cannot be read", note.escape_debug());
+            Error::new(Kind::Corrupt, text)
+        })?;
+        Ok((*partition, Some(kept)))
+    };
+    partitions.iter().map(one).collect()
+}
+
 struct DependentWatch(Arc<Core>);
 
 impl Watch for DependentWatch {
@@ -254,20 +286,24 @@ impl Watch for DependentWatch {
         self.0.look(|machine| machine.rules().mode == Mode::Detect)
     }
 
-    fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>) {
-        self.0.opened(held, rewind);
+    fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>, lasts: bool) -> Result<()> {
+        self.0
+            .opened(held, rewind, lasts)
+            .map_err(|error| if error.place().is_some() { error } else { error.at(self.place()) })
     }
 
-    fn assigned(&self, partitions: &[(i32, Option<String>)]) {
+    fn assigned(&self, partitions: &[(i32, Option<String>)]) -> Result<()> {
+        let all = decoded(partitions, Kept::decode).map_err(|error| error.at(self.place()))?;
         self.0.change(|machine, now| {
-            for (partition, note) in partitions {
-                let kept = note.as_deref().and_then(Kept::decode);
-                machine.begin(*partition, kept, now);
+            for (partition, kept) in all {
+                machine.begin(partition, kept, now);
             }
+            machine.begun(now);
         });
+        Ok(())
     }
 
-    fn notes_before(&self) -> bool {
+    fn is_dependency(&self) -> bool {
         false
     }
 
@@ -275,156 +311,22 @@ impl Watch for DependentWatch {
         self.0.look(|machine| machine.begins_at(partition))
     }
 
-    fn moved(&self, partition: i32, outage: Option<u64>) {
-        self.0.change(|machine, _| machine.moved(partition, outage));
+    fn moved(&self, partition: i32, back_to: Option<i64>, outage: Option<u64>) {
+        self.0.change(|machine, _| machine.moved(partition, back_to, outage));
+    }
+
+    fn revoked(&self, partition: i32) {
+        self.0.change(|machine, _| machine.revoked(partition));
     }
 
     fn note(&self, partition: i32, next: i64) -> Option<String> {
-        let kept = self.0.look(|machine| machine.keep(partition, next));
+        let (kept, state) = self.0.look(|machine| (machine.keep(partition, next), machine.state().cloned()));
+        if let Some((keeping, state)) = self.0.keeping().zip(state)
+            && let Err(error) = keeping.follow(&state)
+        {
+            self.0.fail(error);
+        }
         (kept != Kept::default()).then(|| kept.encode())
-    }
-}
-
-// ---- dependencies -------------------------------------------------------------------------------------------------
-
-/// The tap on a dependency.
-pub(crate) struct DependencyTap<T> {
-    dependency: Arc<Watched>,
-    marker: MarkOf<T>,
-}
-
-/// A dependency as all its lanes know it.
-struct Watched {
-    core: Arc<Core>,
-    index: usize,
-    name: Arc<str>,
-    key: String,
-    recovered: Option<RecoveryCheck>,
-    needs_whole: bool,
-}
-
-impl<T> DependencyTap<T> {
-    pub(super) fn new(core: Arc<Core>, index: usize, own: &Dependency, marker: MarkOf<T>) -> Self {
-        let key = format!("{}/{}", core.name, own.name);
-        let needs_whole = !core.look(|machine| machine.rules().single_member);
-        let (name, recovered) = (Arc::clone(&own.name), own.recovery_check.clone());
-        Self { dependency: Arc::new(Watched { core, index, name, key, recovered, needs_whole }), marker }
-    }
-}
-
-impl<T: 'static> Tap<T> for DependencyTap<T> {
-    fn lane(&self, partition: i32) -> Box<dyn TapLane<T>> {
-        let (own, marker) = (Arc::clone(&self.dependency), Arc::clone(&self.marker));
-        Box::new(DependencyLane { own, partition, marker, rising: Rising::default() })
-    }
-
-    fn watch(&self) -> Arc<dyn Watch> {
-        Arc::clone(&self.dependency) as Arc<dyn Watch>
-    }
-}
-
-struct DependencyLane<T> {
-    own: Arc<Watched>,
-    partition: i32,
-    marker: MarkOf<T>,
-    rising: Rising<Mark>,
-}
-
-impl<T> TapLane<T> for DependencyLane<T> {
-    #[inline]
-    fn poll_admit(&mut self, item: &T, seq: u64, _offset: i64, _cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let mark = match caught(&self.own.core, || Ok((self.marker)(item))) {
-            Ok(mark) => mark,
-            Err(error) => return Poll::Ready(Err(error)),
-        };
-        self.rising.push(seq, mark, |new, last| new > last);
-        Poll::Ready(Ok(None))
-    }
-
-    fn done(&mut self, seq: u64) {
-        let Some(mark) = self.rising.take(seq) else { return };
-        self.own.advance(self.partition, mark);
-    }
-
-    fn ended(&mut self) {
-        let (index, partition) = (self.own.index, self.partition);
-        tracing::warn!(
-            checkpoint = %self.own.core.name,
-            dependency = %self.own.name,
-            "has ended: what it had to bring is there, and nothing waits for it any more"
-        );
-        self.own.core.change(|machine, now| machine.ended(index, partition, now));
-    }
-}
-
-impl Watched {
-    fn advance(self: &Arc<Self>, partition: i32, mark: Mark) {
-        let index = self.index;
-        let Some(check) = &self.recovered else {
-            return self.core.change(|machine, now| machine.advance(index, partition, mark, None, now));
-        };
-        self.core.change(|machine, now| machine.advance(index, partition, mark, Some(false), now));
-        let gap = self.core.look(|machine| Gap::of(machine, index)).filter(|gap| gap.is_down);
-        let Some(gap) = gap else { return };
-        match caught(&self.core, || Ok(check(gap))) {
-            Ok(Answer::Now(recovered)) => self.recovered(recovered),
-            Ok(Answer::Later(later)) => {
-                let own = Arc::clone(self);
-                self.core.tasks.spawn(async move {
-                    tokio::select! {
-                        recovered = later => own.recovered(recovered),
-                        () = own.core.kill.cancelled() => {}
-                    }
-                });
-            }
-            Err(error) => self.core.fail(error),
-        }
-    }
-
-    fn recovered(&self, recovered: bool) {
-        if recovered {
-            self.core.change(|machine, now| machine.recovered(self.index, now));
-        }
-    }
-}
-
-impl Watch for Watched {
-    fn place(&self) -> String {
-        place(&self.core.name)
-    }
-
-    fn key(&self) -> &str {
-        &self.key
-    }
-
-    fn needs_whole(&self) -> bool {
-        self.needs_whole
-    }
-
-    fn handles_early(&self) -> bool {
-        false
-    }
-
-    fn opened(&self, _held: &Gate, _rewind: Option<Arc<dyn Rewind>>) {}
-
-    fn assigned(&self, partitions: &[(i32, Option<String>)]) {
-        let decode = |note: &Option<String>| note.as_deref().and_then(Mark::decode);
-        let marks: Vec<_> = partitions.iter().map(|(partition, note)| (*partition, decode(note))).collect();
-        self.core.change(|machine, now| machine.assigned(self.index, &marks, now));
-    }
-
-    fn notes_before(&self) -> bool {
-        true
-    }
-
-    fn begin(&self, _partition: i32) -> Option<i64> {
-        None
-    }
-
-    fn moved(&self, _partition: i32, _outage: Option<u64>) {}
-
-    fn note(&self, partition: i32, _next: i64) -> Option<String> {
-        self.core.look(|machine| machine.mark_of(self.index, partition)).map(Mark::encode)
     }
 }
 

@@ -118,6 +118,9 @@ pub(crate) trait SourceFold: Send + Sync {
     /// Errors: the log is not the one that the rows were made of, or does not have what is missing in them.
     fn begin(&self, partition: i32, committed: Option<i64>, log: &[LogEnds]) -> Result<Box<dyn LaneFold>>;
 
+    /// Whether the rows of a partition are what they were when its position was committed.
+    fn is_current(&self, partition: i32) -> bool;
+
     /// The partition is no longer ours: its rows are not current from now on.
     fn leave(&self, partition: i32);
 }

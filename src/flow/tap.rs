@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crc32c::crc32c;
 use futures::future::BoxFuture;
 
 use super::{Env, Gate, Stage, UnitCx};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 /// What a tap tells a handler about the message in its hands.
 pub(crate) type View = Arc<dyn Any + Send + Sync>;
@@ -40,8 +41,8 @@ pub(crate) trait TapLane<In>: Send {
     /// All messages before this one are done.
     fn done(&mut self, _seq: u64) {}
 
-    /// The source has ended by itself, and all its messages are done.
-    fn ended(&mut self) {}
+    /// The source has ended by itself, or its handlers take no more, and all its messages are done.
+    fn ended(&self) {}
 }
 
 /// The untyped part of a tap.
@@ -54,17 +55,30 @@ pub(crate) trait Watch: Send + Sync {
     fn needs_whole(&self) -> bool;
     /// Whether messages may reach handlers before what they depend on is there.
     fn handles_early(&self) -> bool;
-    /// The source is opened: its counters, and how it is sent back, where it can be.
-    fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>);
+    /// The source is opened: its counters, how it is sent back, where it can be, and whether what is kept with its
+    /// positions outlives the process.
+    ///
+    /// # Errors
+    /// What keeps the watcher from remembering what it has to.
+    fn opened(&self, held: &Gate, rewind: Option<Arc<dyn Rewind>>, lasts: bool) -> Result<()>;
     /// These partitions will be read from now on, each from where its note was written.
-    fn assigned(&self, partitions: &[(i32, Option<String>)]);
+    ///
+    /// # Errors
+    /// For a note that is none of this watcher's.
+    fn assigned(&self, partitions: &[(i32, Option<String>)]) -> Result<()>;
     /// Where to begin instead, if that is earlier.
     fn begin(&self, partition: i32) -> Option<i64>;
-    /// The partition is read from another place from now on: by a rewind for this outage, or by someone's seek.
-    fn moved(&self, partition: i32, outage: Option<u64>);
-    /// Whether its note is read before the position, of which it must not be ahead. Otherwise it is read after it, and must
-    /// not be behind.
-    fn notes_before(&self) -> bool;
+    /// The partition is read from another place from now on: by someone's seek, or because something was handled too
+    /// early, from `back_to` on, after this outage or when it was assigned.
+    fn moved(&self, partition: i32, back_to: Option<i64>, outage: Option<u64>);
+    /// Whether it counts what handlers have done: it has to know all partitions of the source, is told of those whose rows are
+    /// built anew only when that is done, and its note is read before the position, of which it must not be ahead. Otherwise
+    /// its note is read after it, and must not be behind.
+    fn is_dependency(&self) -> bool;
+    /// How many partitions the source has; `None` while nobody knows.
+    fn expects(&self, _partitions: Option<usize>) {}
+    /// The partition is no longer read here, and its position is stored.
+    fn revoked(&self, _partition: i32) {}
     /// What to keep with the position `next`.
     fn note(&self, partition: i32, next: i64) -> Option<String>;
 }
@@ -78,8 +92,13 @@ pub(crate) trait Rewind: Send + Sync {
 
 // ---- notes --------------------------------------------------------------------------------------------------------
 
-/// In front of a note: the version of its format. What follows are `key=payload` entries between spaces.
+/// In front of a note: the version of its format. What follows are `key=payload` entries between spaces; the last one's key
+/// is [`CHECKSUM`].
 const NOTE_VERSION: &str = "slipstream1";
+/// How notes of other versions begin.
+const NOTE_FAMILY: &str = "slipstream";
+/// No watcher's key: its payload is the CRC-32C of all before the space in front of it, in 8 hexadecimal digits.
+const CHECKSUM: &str = "~";
 
 /// What all watchers of a source keep with a position; `None` when they keep nothing.
 pub(crate) fn note_of(watches: &[Arc<dyn Watch>], partition: i32, next: i64) -> Option<Arc<str>> {
@@ -98,19 +117,63 @@ pub(crate) fn position_and_note(
             text.extend([" ", watch.key(), "=", &payload]);
         }
     };
-    watches.iter().filter(|watch| watch.notes_before()).for_each(|watch| write(watch, 0, &mut before));
+    watches.iter().filter(|watch| watch.is_dependency()).for_each(|watch| write(watch, 0, &mut before));
     let next = position();
-    watches.iter().filter(|watch| !watch.notes_before()).for_each(|watch| write(watch, next, &mut after));
+    watches.iter().filter(|watch| !watch.is_dependency()).for_each(|watch| write(watch, next, &mut after));
     let is_empty = before.is_empty() && after.is_empty();
-    (next, (!is_empty).then(|| Arc::from(format!("{NOTE_VERSION}{before}{after}"))))
+    let whole = || {
+        let text = format!("{NOTE_VERSION}{before}{after}");
+        let checksum = crc32c(text.as_bytes());
+        Arc::from(format!("{text} {CHECKSUM}={checksum:08x}"))
+    };
+    (next, (!is_empty).then(whole))
 }
 
 /// Tells all watchers which partitions come, with the notes that they kept.
-pub(crate) fn assigned(watches: &[Arc<dyn Watch>], partitions: &[(i32, Option<Arc<str>>)]) {
+///
+/// # Errors
+/// [`Kind::Corrupt`] for a note that was kept by another version, or is not as it was kept: without it something that was
+/// handled too early would stay as it is.
+pub(crate) fn assigned<'a>(
+    watches: impl Iterator<Item = &'a Arc<dyn Watch>>,
+    partitions: &[(i32, Option<Arc<str>>)],
+) -> Result<()> {
+    for (partition, note) in partitions {
+        check(note.as_deref().unwrap_or_default()).map_err(|error| error.at(format!("partition {partition}")))?;
+    }
     for watch in watches {
         let own = |note: &Option<Arc<str>>| note.as_deref().and_then(|note| entry(note, watch.key()));
         let own: Vec<_> = partitions.iter().map(|(partition, note)| (*partition, own(note))).collect();
-        watch.assigned(&own);
+        watch.assigned(&own)?;
+    }
+    Ok(())
+}
+
+/// Who asks another program to commit a position may find anything here: that is not ours.
+fn check(note: &str) -> Result<()> {
+    let refuse = |why: &str| {
+        let message = format!(
+            "what was kept with the position {why}: `{}`. It says what was handled too early; commit the position again \
+             without metadata to go on uncorrected",
+            note.escape_debug()
+        );
+        Err(Error::new(Kind::Corrupt, message))
+    };
+    let (version, rest) = note.split_once(' ').unwrap_or((note, ""));
+    let is_other = |version: &str| {
+        version
+            .strip_prefix(NOTE_FAMILY)
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
+    };
+    if version != NOTE_VERSION {
+        return if is_other(version) { refuse("is of another version of this library") } else { Ok(()) };
+    }
+    match note.rsplit_once(' ').map(|(above, last)| (above, last.strip_prefix("~="))) {
+        Some((above, Some(checksum))) if checksum == format!("{:08x}", crc32c(above.as_bytes())) => Ok(()),
+        Some((_, Some(_))) => refuse("has another checksum"),
+        // Of the versions before there was one.
+        _ if !rest.contains('~') => Ok(()),
+        _ => refuse("was cut"),
     }
 }
 
@@ -126,7 +189,7 @@ fn entry(note: &str, key: &str) -> Option<String> {
 // ---- the stage ----------------------------------------------------------------------------------------------------
 
 /// A stage behind taps.
-pub(crate) struct Tapped<In, St> {
+pub(crate) struct Tapped<In, St: Stage<In>> {
     taps: Vec<Box<dyn TapLane<In>>>,
     stage: Pin<Box<St>>,
     /// The message at the gate.
@@ -135,19 +198,33 @@ pub(crate) struct Tapped<In, St> {
     at: usize,
     /// Set when the source has ended: done up to here, its messages are.
     until: Option<u64>,
+    /// Messages before this one came to the gate.
+    next: u64,
+    /// Of the source: someone may pause it while a message waits for a tap.
+    gate: Gate,
     /// The highest of the taps'; a lane that is sent back is another one.
     outage: u64,
     env: Env,
 }
 
 // Messages are moved through, the stage is boxed.
-impl<In, St> Unpin for Tapped<In, St> {}
+impl<In, St: Stage<In>> Unpin for Tapped<In, St> {}
 
-impl<In, St> Tapped<In, St> {
-    pub(crate) fn new(taps: &[Arc<dyn Tap<In>>], partition: i32, stage: St, env: &Env) -> Self {
+impl<In, St: Stage<In>> Tapped<In, St> {
+    pub(crate) fn new(taps: &[Arc<dyn Tap<In>>], partition: i32, stage: St, gate: Gate, env: &Env) -> Self {
         let taps: Vec<_> = taps.iter().map(|tap| tap.lane(partition)).collect();
         let outage = taps.iter().map(|tap| tap.outage()).max().unwrap_or(0);
-        Self { taps, stage: Box::pin(stage), waiting: None, at: 0, until: None, outage, env: env.clone() }
+        Self {
+            taps,
+            stage: Box::pin(stage),
+            waiting: None,
+            at: 0,
+            until: None,
+            next: 0,
+            gate,
+            outage,
+            env: env.clone(),
+        }
     }
 }
 
@@ -155,11 +232,10 @@ impl<In: Send, St: Stage<In>> Tapped<In, St> {
     fn poll_gate(&mut self, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let seq = unit.tracker().next();
         let Some(item) = &self.waiting else { return self.stage.as_mut().resume(unit, cx) };
+        self.next = seq + 1;
         while let Some(tap) = self.taps.get_mut(self.at) {
             match ready!(tap.poll_admit(item, seq, unit.offset(), cx)) {
-                // Of several taps the first that has something to say.
-                Ok(Some(view)) if unit.view().is_none() => unit.set_view(Some(view)),
-                Ok(_) => {}
+                Ok(view) => unit.views().extend(view),
                 Err(error) => {
                     self.waiting = None;
                     return Poll::Ready(Err(error));
@@ -167,6 +243,7 @@ impl<In: Send, St: Stage<In>> Tapped<In, St> {
             }
             self.at += 1;
         }
+        ready!(self.gate.poll_open(cx));
         let Some(item) = self.waiting.take() else { return Poll::Ready(Ok(())) };
         self.stage.as_mut().start(item, unit, cx)
     }
@@ -176,7 +253,7 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.waiting = Some(input);
         self.at = 0;
-        unit.set_view(None);
+        unit.views().clear();
         unit.set_outage(self.outage);
         self.poll_gate(unit, cx)
     }
@@ -224,9 +301,22 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
     fn progress(mut self: Pin<&mut Self>, done: u64) {
         let this = &mut *self;
         this.taps.iter_mut().for_each(|tap| tap.done(done));
+        // A pipe that has ended takes no more.
+        if this.until.is_none() && this.stage.has_ended() {
+            this.until = Some(this.next);
+        }
         if this.until.is_some_and(|until| done >= until) {
             this.until = None;
-            this.taps.iter_mut().for_each(|tap| tap.ended());
+            this.taps.iter().for_each(|tap| tap.ended());
+        }
+    }
+}
+
+impl<In, St: Stage<In>> Drop for Tapped<In, St> {
+    /// A lane that ends because its handlers take no more: what they refused is never done.
+    fn drop(&mut self) {
+        if self.stage.has_ended() && !self.env.stop().is_cancelled() {
+            self.taps.iter().for_each(|tap| tap.ended());
         }
     }
 }
@@ -236,9 +326,10 @@ pub(crate) fn tapped<In: Send + 'static, St: Stage<In> + 'static>(
     taps: &[Arc<dyn Tap<In>>],
     partition: i32,
     stage: St,
+    gate: Gate,
     env: &Env,
 ) -> Pin<Box<dyn Stage<In>>> {
-    Box::pin(Tapped::new(taps, partition, stage, env))
+    Box::pin(Tapped::new(taps, partition, stage, gate, env))
 }
 
 /// Marks of messages that are not done, oldest first; only those that are higher than all before them are kept.

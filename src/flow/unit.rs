@@ -18,7 +18,8 @@ pub struct UnitCx {
     offset: i64,
     key_hash: Option<u64>,
     refused: bool,
-    view: Option<View>,
+    views: Vec<View>,
+    bound: Option<Arc<str>>,
     tables: Option<LaneTables>,
     past: Option<Arc<Past>>,
     muted: bool,
@@ -37,7 +38,8 @@ impl UnitCx {
             offset: -1,
             key_hash: None,
             refused: false,
-            view: None,
+            views: Vec::new(),
+            bound: None,
             tables: None,
             past: None,
             muted: false,
@@ -193,13 +195,23 @@ impl UnitCx {
         self.carried = Some(guard);
     }
 
-    /// What a tap says of the message in hand.
-    pub(crate) fn view(&self) -> Option<&View> {
-        self.view.as_ref()
+    /// What taps say of the message in hand, in the order in which they watch its source.
+    pub(crate) fn views(&mut self) -> &mut Vec<View> {
+        &mut self.views
     }
 
-    pub(crate) fn set_view(&mut self, view: Option<View>) {
-        self.view = view;
+    /// The same for whoever only looks.
+    pub(crate) fn seen(&self) -> &[View] {
+        &self.views
+    }
+
+    /// The checkpoint that the handler at work is bound to, if it is bound to one.
+    pub(crate) fn bound(&self) -> Option<&Arc<str>> {
+        self.bound.as_ref()
+    }
+
+    pub(crate) fn set_bound(&mut self, checkpoint: Option<&Arc<str>>) {
+        self.bound = checkpoint.cloned();
     }
 
     /// Ends the carried unit's part here; `None` if nothing was carried.

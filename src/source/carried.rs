@@ -17,8 +17,8 @@ pub(crate) struct Carried<T> {
     pub guard: Guard,
     pub partition: i32,
     pub offset: i64,
-    /// What a tap says of it.
-    pub view: Option<View>,
+    /// What taps say of it.
+    pub views: Vec<View>,
 }
 
 /// A queue and the stage that it feeds.
@@ -204,7 +204,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
                 continue;
             };
             self.unit.set_place(next.partition, next.offset);
-            self.unit.set_view(next.view);
+            *self.unit.views() = next.views;
             match &mut self.open {
                 Some(open) => open.push_back((self.unit.tracker().next(), next.guard)),
                 None => self.unit.carry(next.guard),

@@ -99,7 +99,7 @@ impl<T> Channel<T> {
 
     /// A message of a unit.
     pub(crate) fn carried(item: T, unit: &mut UnitCx) -> Carried<T> {
-        Carried { item, guard: unit.guard(), partition: unit.partition(), offset: unit.offset(), view: None }
+        Carried { item, guard: unit.guard(), partition: unit.partition(), offset: unit.offset(), views: Vec::new() }
     }
 
     /// A message from outside: a unit of its own, which the tracker that is returned knows.
@@ -107,7 +107,7 @@ impl<T> Channel<T> {
         let mut tracker = Tracker::new(1);
         let guard = tracker.guard();
         tracker.end_unit();
-        let mut waiting = Some(Carried { item: message, guard, partition: 0, offset: -1, view: None });
+        let mut waiting = Some(Carried { item: message, guard, partition: 0, offset: -1, views: Vec::new() });
         std::future::poll_fn(|cx| self.poll_offer(&mut waiting, cx)).await?;
         Ok(tracker)
     }
@@ -153,7 +153,7 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
     let lane_stats = stats.add_lane(0);
     let (queue, source) = (Arc::clone(&channel.queue), Arc::clone(name));
     let make = || Stages::new(&stages);
-    open_taps(&options.taps, &stats);
+    open_taps(&options.taps, &stats)?;
     let lane = async {
         if !options.taps.is_empty() {
             let stage = boxed_stage(options, 0, make, &stats, &env);

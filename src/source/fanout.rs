@@ -62,8 +62,11 @@ pub(crate) fn boxed_stage<In: Send + 'static, St: Stage<In> + 'static>(
     match (taps.is_empty(), concurrency > 1) {
         (true, false) => Box::pin(make()),
         (true, true) => Box::pin(fan_out(concurrency, key, make, stats, env)),
-        (false, false) => tapped(&taps, partition, make(), env),
-        (false, true) => tapped(&taps, partition, fan_out(concurrency, key, make, stats, env), env),
+        (false, false) => tapped(&taps, partition, make(), stats.gate.clone(), env),
+        (false, true) => {
+            let stage = fan_out(concurrency, key, make, stats, env);
+            tapped(&taps, partition, stage, stats.gate.clone(), env)
+        }
     }
 }
 
@@ -97,8 +100,8 @@ impl<In: Send> Stage<In> for Fanout<In> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let lane = self.lane_of(&input, unit);
         let guard: Guard = unit.guard();
-        let view = unit.view().cloned();
-        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset(), view };
+        let views = unit.views().clone();
+        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset(), views };
         self.waiting = Some((lane, carried));
         self.poll_offer(cx)
     }

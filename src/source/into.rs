@@ -117,6 +117,8 @@ pub(crate) struct Guarded {
     pub checkpoint: Arc<str>,
     pub dependent: Option<NodeId>,
     pub dependencies: Vec<(Arc<str>, Option<NodeId>)>,
+    /// Its dependent goes on during an outage, and is corrected later.
+    pub goes_on_early: bool,
 }
 
 impl Attach<'_> {
@@ -144,7 +146,7 @@ impl Attach<'_> {
             let name = Arc::clone(&name);
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());
-                open_taps(&options.taps, &stats);
+                open_taps(&options.taps, &stats)?;
                 let stage = boxed_stage(options, 0, &make, &stats, &env);
                 run_stream(stream, stage, name, stats, env).await
             })
@@ -213,12 +215,13 @@ impl Attach<'_> {
 }
 
 /// Tells taps of a source that cannot be sent back.
-pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats) {
+pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats) -> Result<()> {
     for tap in taps {
         let watch = tap.watch();
-        watch.opened(&stats.held, None);
-        watch.assigned(&[(0, None)]);
+        watch.opened(&stats.held, None, false)?;
+        watch.assigned(&[(0, None)])?;
     }
+    Ok(())
 }
 
 fn refuse_log_only<In>(options: &SourceOptions<In>, source: &str) -> Result<()> {

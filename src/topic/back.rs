@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +14,9 @@ use super::lane::LaneControl;
 use crate::error::{Error, Kind, Result};
 use crate::flow::tap::{self, Rewind};
 use crate::util::step;
+
+/// Between two tries of a rewind while the broker is away.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Partitions and where they go back to.
 pub(crate) struct Back {
@@ -28,6 +32,19 @@ pub(super) struct Drained {
     answer: oneshot::Sender<Result<()>>,
 }
 
+/// A partition whose rows are not what they were when its position was committed, with what was kept then.
+pub(super) struct Unready {
+    topic: Arc<str>,
+    partition: i32,
+    note: Option<Arc<str>>,
+}
+
+impl Unready {
+    pub(super) fn is(&self, (topic, partition): &(Arc<str>, i32)) -> bool {
+        self.topic == *topic && self.partition == *partition
+    }
+}
+
 /// Why a partition is read from another place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
@@ -38,16 +55,17 @@ pub(super) enum Why {
 }
 
 impl Why {
+    /// Of a place to begin at: what was handled too early before it stays to be corrected.
+    pub(super) fn back_to(self, offset: i64) -> Option<i64> {
+        (self != Self::Seek).then_some(offset)
+    }
+
     pub(super) fn outage(self) -> Option<u64> {
         match self {
             Self::Seek => None,
             Self::Back(outage) => outage,
         }
     }
-}
-
-fn never_forward(target: i64, control: &LaneControl) -> i64 {
-    target.min(control.stats.position.load(Ordering::Acquire).max(0))
 }
 
 /// Sends partitions of one topic back.
@@ -71,14 +89,72 @@ impl Rewind for HubRewind {
 
 impl Session {
     /// All partitions of an event, before any of them is read.
-    pub(super) fn tell_watches(&self, assignments: &[Assignment]) {
+    ///
+    /// Errors: as [`tap::assigned`].
+    pub(super) async fn tell_watches(&mut self, assignments: &[Assignment]) -> Result<()> {
         let mut by_topic: HashMap<&Arc<str>, Vec<_>> = HashMap::new();
         for own in assignments {
             by_topic.entry(&own.feed.topic).or_default().push((own.feed.partition, own.note.clone()));
         }
         for (topic, partitions) in by_topic {
-            tap::assigned(self.watches(topic), &partitions);
+            let has_dependencies = self.watches(topic).iter().any(|watch| watch.is_dependency());
+            if has_dependencies {
+                self.uncounted.insert(Arc::clone(topic));
+                self.count_partitions(topic).await;
+            }
+            let has_rows = has_dependencies && self.makers.get(topic).is_some_and(|maker| maker.fold().is_some());
+            let told = self.watches(topic).iter().filter(|watch| !(has_rows && watch.is_dependency()));
+            tap::assigned(told, &partitions).map_err(|error| error.at(format!("topic {topic}")))?;
+            if has_rows {
+                let unready = |(partition, note)| Unready { topic: Arc::clone(topic), partition, note };
+                self.unready.extend(partitions.into_iter().map(unready));
+            }
         }
+        Ok(())
+    }
+
+    /// What watchers could not be told when partitions came.
+    pub(super) async fn tell_late(&mut self) -> Result<()> {
+        for topic in self.uncounted.clone() {
+            self.count_partitions(&topic).await;
+        }
+        self.tell_current()
+    }
+
+    /// Dependencies that are kept in rows have what was kept of them when the rows are built.
+    ///
+    /// Errors: as [`tap::assigned`].
+    pub(super) fn tell_current(&mut self) -> Result<()> {
+        let is_current = |own: &Unready| {
+            let fold = self.makers.get(&own.topic).and_then(|maker| maker.fold());
+            fold.is_none_or(|fold| fold.is_current(own.partition))
+        };
+        let (current, unready) = std::mem::take(&mut self.unready).into_iter().partition(is_current);
+        self.unready = unready;
+        for Unready { topic, partition, note } in current {
+            let told = self.watches(&topic).iter().filter(|watch| watch.is_dependency());
+            tap::assigned(told, &[(partition, note)]).map_err(|error| error.at(format!("topic {topic}")))?;
+        }
+        Ok(())
+    }
+
+    /// Tells dependencies how many partitions the topic has: as long as nobody knows, they cover nothing.
+    async fn count_partitions(&mut self, topic: &Arc<str>) {
+        let described = match self.backend.manage() {
+            Ok(manage) => manage.describe(Arc::clone(topic)).await,
+            Err(error) => Err(error),
+        };
+        let count = match described {
+            Ok(description) => description.map(|description| description.partitions.len()),
+            Err(error) => {
+                tracing::warn!(%topic, "its partitions cannot be counted, which is tried again: {}", error.report());
+                None
+            }
+        };
+        if count.is_some() {
+            self.uncounted.remove(topic);
+        }
+        self.watches(topic).iter().for_each(|watch| watch.expects(count));
     }
 
     /// The assignment from where it has to begin, if that is earlier.
@@ -147,23 +223,52 @@ impl Session {
     pub(super) async fn go_back(&mut self, drained: Drained) {
         let Drained { topic, lanes, outage, answer } = drained;
         let mut result = Ok(());
+        let mut later = Vec::new();
         for (partition, target, control) in lanes {
             let key = (Arc::clone(&topic), partition);
             if !self.lanes.get(&key).is_some_and(|lane| Arc::ptr_eq(&lane.control, &control)) {
                 continue;
             }
-            if let Err(error) = self.go_back_one(&topic, partition, never_forward(target, &control), outage).await {
+            let position = control.stats.position.load(Ordering::Acquire).max(0);
+            let Err(error) = self.go_back_one(&topic, partition, target, position, outage).await else { continue };
+            if error.is_retryable() {
+                // Nothing of it is read meanwhile.
+                tracing::warn!(%topic, partition, target, "cannot go back yet, which is tried again: {}", error.report());
+                later.push((partition, target, control));
+            } else {
                 // Its lane has ended and nothing would read it: better no run than one that sits idle.
                 let place = format!("{topic}[{partition}]");
                 self.env.fail(Error::new(Kind::Seek, format!("the rewind failed half-way: {error}")).at(place));
                 result = Err(error);
             }
         }
-        let _ = answer.send(result);
+        if later.is_empty() {
+            let _ = answer.send(result);
+            return;
+        }
+        let again = Drained { topic, lanes: later, outage, answer };
+        self.rewinds.spawn(async move {
+            tokio::time::sleep(AGAIN).await;
+            again
+        });
     }
 
-    async fn go_back_one(&mut self, topic: &Arc<str>, partition: i32, target: i64, outage: u64) -> Result<()> {
+    /// Never forward from `position`.
+    async fn go_back_one(
+        &mut self,
+        topic: &Arc<str>,
+        partition: i32,
+        target: i64,
+        position: i64,
+        outage: u64,
+    ) -> Result<()> {
+        let target = target.min(position);
         let begun = match self.existing(topic, partition, target).await {
+            // Where also unread messages are gone, the topic's own policy says what becomes of it.
+            Ok(begin) => Ok(begin.min(position)),
+            Err(error) => Err(error),
+        };
+        let begun = match begun {
             Ok(target) => self.begin_at(Arc::clone(topic), partition, target, Why::Back(Some(outage))).await,
             Err(error) => Err(error),
         };

@@ -348,6 +348,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     fn has_groups(&self) -> bool {
         true
     }
+    /// Whether its topics and positions outlive the process.
+    fn lasts(&self) -> bool {
+        true
+    }
     /// Where positions are that an app keeps itself: they belong to one broker, whatever its address. Waits for a broker
     /// that has to be asked.
     fn own_positions(&self) -> BoxFuture<'static, Result<Home>>;

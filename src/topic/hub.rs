@@ -1,6 +1,6 @@
 //! One reading connection of an app: which partitions it has, a lane for each, and what is committed when.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::back::{Back, Drained, HubRewind, Why};
+use super::back::{Back, Drained, HubRewind, Unready, Why};
 use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
@@ -136,12 +136,12 @@ pub(super) struct Lane {
 /// The running part of a hub.
 pub(super) struct Session {
     pub(super) env: Env,
-    backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn Backend>,
     pub(super) driver: Arc<dyn Driver>,
     pub(super) makers: HashMap<Arc<str>, Arc<dyn LaneMaker>>,
     pub(super) lanes: HashMap<Key, Lane>,
     /// Topics whose handlers take no more messages, and who tells of one.
-    over: HashSet<Arc<str>>,
+    pub(super) over: HashSet<Arc<str>>,
     lane_over: Arc<Notify>,
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
@@ -150,6 +150,10 @@ pub(super) struct Session {
     /// Positions that the app keeps itself.
     own: Option<Arc<OwnPositions>>,
     pub(super) pending_seeks: HashMap<Arc<str>, SeekTo>,
+    /// Partitions that watchers are told of when their rows are built.
+    pub(super) unready: Vec<Unready>,
+    /// Watched topics with a number of partitions that nobody knows yet.
+    pub(super) uncounted: BTreeSet<Arc<str>>,
     pub(super) revoke_timeout: Duration,
 }
 
@@ -184,6 +188,8 @@ impl Session {
             rewinds: JoinSet::new(),
             own,
             pending_seeks: HashMap::new(),
+            unready: Vec::new(),
+            uncounted: BTreeSet::new(),
             revoke_timeout,
         };
         Ok((session, events))
@@ -223,7 +229,12 @@ impl Session {
                 Some(_) = self.answers.join_next() => {}
                 Some(Ok(drained)) = self.rewinds.join_next(), if !draining => self.go_back(drained).await,
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
-                _ = commits.tick() => self.commit().await,
+                _ = commits.tick() => {
+                    self.commit().await;
+                    if let Err(error) = self.tell_late().await {
+                        self.env.fail(error);
+                    }
+                }
             }
         }
         // Also after a kill: what is done is committed, within bounds.
@@ -256,11 +267,12 @@ impl Session {
                 drop(assignments);
             }
             Event::Assigned(assignments) => {
-                self.tell_watches(&assignments);
+                self.tell_watches(&assignments).await?;
                 let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
                 for assignment in assignments {
                     self.assign(assignment).await?;
                 }
+                self.tell_current()?;
                 // A seek moves what was assigned next, once: a partition that comes back later goes on where it was.
                 self.pending_seeks.retain(|topic, _| !topics.contains(topic));
                 // A start that was just resolved is committed at once.
@@ -350,39 +362,6 @@ impl Session {
         }
     }
 
-    /// Begins partitions anew whose log is another one than the one that their tables know: nothing of what the group has
-    /// committed is about this one.
-    async fn start_over(&mut self) -> Result<()> {
-        let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
-        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.lanes.remove(&(Arc::clone(&topic), partition));
-            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
-            let mut assignment = self.driver.seek(topic, partition, low).await?;
-            assignment.committed = None;
-            self.begin_lane(&assignment).await?;
-        }
-        Ok(())
-    }
-
-    /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the
-    /// connection ends. Otherwise the partitions stay with it, unread, which is said.
-    fn end_topics(&mut self) -> bool {
-        let over =
-            self.lanes.iter().filter(|(_, lane)| lane.control.is_over()).map(|((topic, _), _)| Arc::clone(topic));
-        self.over.extend(over);
-        let ended = self.lanes.iter().filter(|((topic, _), _)| self.over.contains(topic));
-        ended.for_each(|(_, lane)| lane.control.stop.cancel());
-        if self.makers.keys().all(|topic| self.over.contains(topic)) {
-            return true;
-        }
-        for (topic, maker) in self.makers.iter().filter(|(topic, _)| self.over.contains(*topic)) {
-            let text = "its handlers have ended: its partitions stay here unread until the topics read with it end too";
-            tracing::warn!(%topic, "{text}");
-            maker.stats().set_notice(Some(text.to_owned()));
-        }
-        false
-    }
-
     /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.
     fn revoke(&mut self, partitions: Vec<Key>, lost: bool, answer: oneshot::Sender<Vec<Position>>) {
         let lanes: Vec<_> =
@@ -393,14 +372,23 @@ impl Session {
                 fold.leave(*partition);
             }
         }
+        self.unready.retain(|own| !lanes.iter().any(|(key, _)| own.is(key)));
+        let watched: Vec<_> = lanes.iter().map(|((_, own), lane)| (*own, Arc::clone(&lane.maker))).collect();
+        let let_go = move || {
+            for (partition, maker) in watched {
+                maker.watches().iter().for_each(|watch| watch.revoked(partition));
+            }
+        };
         if lost {
             lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
+            let_go();
             let _ = answer.send(Vec::new());
             return;
         }
         let (env, limit) = (self.env.clone(), self.revoke_timeout.mul_f64(0.8));
         self.answers.spawn(async move {
             let positions = drain(lanes, limit).await;
+            let_go();
             // Durable before committed.
             let positions = match env.sync().await {
                 Ok(()) => positions,

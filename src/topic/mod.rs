@@ -14,6 +14,7 @@ mod offsets;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod opaque;
 mod open;
+mod over;
 mod record;
 mod room;
 mod sink;

@@ -69,7 +69,7 @@ impl Session {
         let mut assignment = self.driver.seek(Arc::clone(&topic), partition, offset).await?;
         step("sought");
         let watches = self.watches(&topic);
-        watches.iter().for_each(|watch| watch.moved(partition, why.outage()));
+        watches.iter().for_each(|watch| watch.moved(partition, why.back_to(offset), why.outage()));
         let note = note_of(watches, partition, offset);
         let stored = self.store(vec![Position { topic, partition, next: offset, note }]).await;
         match stored {

@@ -106,7 +106,7 @@ where
         // The name that the program knows, whatever the broker calls it.
         let stats = env.add_source(&Arc::from(self.name()), self.gate().clone());
         for watch in &watches {
-            watch.opened(&stats.held, Some(hub.rewind(&open.name)));
+            watch.opened(&stats.held, Some(hub.rewind(&open.name)), open.backend.lasts())?;
         }
         let maker = Maker {
             fold: fold.clone(),

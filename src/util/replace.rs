@@ -10,14 +10,27 @@ use std::path::Path;
 ///
 /// What the operating system says; then the old one is there.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut fresh = path.as_os_str().to_owned();
-    fresh.push(".new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)?;
+    replace_after(path, bytes, File::sync_all)?;
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => File::open(parent)?.sync_all(),
         None => File::open(".")?.sync_all(),
     }
+}
+
+/// The same for a crash of the process alone: when the machine goes down, the file may be empty.
+///
+/// # Errors
+///
+/// As [`replace_file`].
+pub(crate) fn replace_file_soon(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_after(path, bytes, |_| Ok(()))
+}
+
+fn replace_after(path: &Path, bytes: &[u8], written: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(bytes)?;
+    written(&file)?;
+    std::fs::rename(&fresh, path)
 }

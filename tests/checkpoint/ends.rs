@@ -102,7 +102,7 @@ async fn b_41_a_silent_partition_leaves_the_minimum_when_that_is_declared() -> R
     assert_eq!(checkpoint.status()?.dependencies[0].held_back_by.len(), 3);
     writer.send(("key".to_owned(), 9)).await?;
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2], "{:?}", checkpoint.status());
     running.stop().await
 }
 

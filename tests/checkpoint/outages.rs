@@ -338,3 +338,60 @@ async fn floats_dates_and_own_types_are_markers() -> Result<()> {
     assert_eq!(joined(|n| chrono::TimeDelta::seconds(i64::from(n))).await?, all);
     Ok(())
 }
+
+/// A callback that acts once per number must neither act twice nor miss an outage, whatever restarts come between.
+#[cfg(feature = "booblik")]
+#[tokio::test]
+async fn outages_keep_their_number_and_what_was_known_over_restarts() -> Result<()> {
+    for holds in [false, true] {
+        let world = World::embedded();
+        let (told, tell) = collect();
+        let own = Synchronized::new(&world, move |guard| {
+            let (down, up) = (tell.clone(), tell.clone());
+            let guard = guard
+                .threshold(Duration::ZERO)
+                .state(|message: &Message<Event>, before: Option<&Vec<i64>>| {
+                    let mut all = before.cloned().unwrap_or_default();
+                    all.extend((!all.contains(&message.offset)).then_some(message.offset));
+                    all
+                })
+                .on_downtime(move |outage| down(("down", outage.number, outage.healthy.state::<Vec<i64>>())))
+                .on_recovery(move |outage| up(("up", outage.number, outage.healthy.state::<Vec<i64>>())));
+            if holds { guard.hold() } else { guard }
+        });
+        let list = &told;
+        let is_told = |count: usize| until(move || list.lock().unwrap().len() >= count);
+        let running = own.start(&world);
+        until(|| own.checkpoint.status().is_ok()).await;
+        own.weather(10, "sun").await;
+        own.activity(9, 30, "swimming").await;
+        own.has(1).await;
+        own.weather(10, "sun").await;
+        own.weather(11, "sun").await;
+        own.activity(12, 0, "walking home").await;
+        is_told(1).await;
+        running.crash().await;
+
+        let running = own.start(&world);
+        until(|| own.checkpoint.status().is_ok_and(|status| status.outage == Some(1))).await;
+        own.weather(13, "rain").await;
+        is_told(3).await;
+        until(|| own.doing() == Doing::Running).await;
+        running.stop().await?;
+
+        let running = own.start(&world);
+        until(|| own.checkpoint.status().is_ok()).await;
+        own.activity(14, 0, "lunch").await;
+        is_told(4).await;
+        own.weather(15, "sun").await;
+        is_told(5).await;
+        until(|| own.doing() == Doing::Running).await;
+        running.stop().await?;
+        let swum = Some(vec![0]);
+        let all = told.lock().unwrap().clone();
+        assert_eq!(all[..3], [("down", 1, swum.clone()), ("down", 1, swum.clone()), ("up", 1, swum)], "holds: {holds}");
+        let known = Some(vec![0, 1]);
+        assert_eq!(all[3..], [("down", 2, known.clone()), ("up", 2, known)], "holds: {holds}");
+    }
+    Ok(())
+}

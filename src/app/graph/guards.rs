@@ -34,6 +34,14 @@ fn check_one(graph: &Graph, guarded: &Guarded, dependent: &NodeId, name: &str, d
              leave one of the two out"
         ));
     }
+    let early = graph.guarded.iter().find(|own| own.goes_on_early && own.dependent.as_ref() == Some(dependency));
+    if let Some(early) = early {
+        return refuse(format!(
+            "{dependency} is guarded by checkpoint {}, which lets it go on during an outage and corrects it later: what \
+             depends on it would take what is not corrected yet for right; let that one pause, or hold",
+            early.checkpoint
+        ));
+    }
     let above = above(graph, dependent);
     let mut shared = above.nodes.intersection(&needed.nodes).map(ToString::to_string);
     let mut handlers = above.handlers.intersection(&needed.handlers).map(|handler| format!("handler {handler}"));
@@ -110,7 +118,7 @@ mod tests {
 
     fn guarded(dependent: &NodeId, dependency: &NodeId) -> Guarded {
         let dependencies = vec![(Arc::from("it"), Some(dependency.clone()))];
-        Guarded { checkpoint: Arc::from("c"), dependent: Some(dependent.clone()), dependencies }
+        Guarded { checkpoint: Arc::from("c"), dependent: Some(dependent.clone()), dependencies, goes_on_early: false }
     }
 
     fn refused(edges: Vec<Edge>, guards: Vec<Guarded>) -> Option<String> {
@@ -131,6 +139,15 @@ mod tests {
         let circle = refused(Vec::new(), vec![guarded(&a, &b), guarded(&b, &c), guarded(&c, &a)]);
         assert!(circle.is_some_and(|text| text.contains("cannot go on without")));
         assert_eq!(refused(Vec::new(), vec![guarded(&a, &b), guarded(&b, &c)]), None);
+    }
+
+    #[test]
+    fn a_dependency_that_goes_on_uncorrected_is_refused() {
+        let (a, b, c) = (node("topic", "a"), node("topic", "b"), node("topic", "c"));
+        let early = Guarded { goes_on_early: true, ..guarded(&b, &c) };
+        let text = refused(Vec::new(), vec![guarded(&a, &b), early.clone()]);
+        assert!(text.is_some_and(|text| text.contains("corrects it later")));
+        assert_eq!(refused(Vec::new(), vec![early]), None);
     }
 
     #[test]

@@ -4,17 +4,47 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Event, Machine, Mode, Open, Phase};
-use crate::checkpoint::mark::Mark;
+use super::{DependencyRules, Doubt, Event, Machine, Mode, Open, Part, Phase};
+use crate::checkpoint::mark::{Mark, Span};
 use crate::checkpoint::outage::{Downtime, Lag, Outage, Snapshot};
+use crate::checkpoint::watermark::Reach;
+
+/// How far dependencies are behind a message, by their place in the declaration.
+pub(super) type Lags = BTreeMap<usize, Lag>;
 
 impl Machine {
     /// Partitions of a dependency are read from now on, with the markers that were kept.
     pub(crate) fn assigned(&mut self, dependency: usize, partitions: &[(i32, Option<Mark>)], now: Duration) {
+        let measure = self.rules.measure;
+        // Of a version of the program with markers of another kind: they cannot be compared.
+        let own = |mark: Option<Mark>| mark.filter(|mark| mark.measure() == measure);
+        let partitions: Vec<_> = partitions.iter().map(|(partition, mark)| (*partition, own(*mark))).collect();
         if let Some(own) = self.dependencies.get_mut(dependency) {
-            own.watermark.assigned(partitions, now);
+            own.watermark.assigned(&partitions, now);
         }
         self.heartbeat(dependency, None, now);
+    }
+
+    /// How many partitions a dependency has.
+    pub(crate) fn expects(&mut self, dependency: usize, partitions: Option<usize>, now: Duration) {
+        if let Some(own) = self.dependencies.get_mut(dependency) {
+            own.watermark.expects(partitions, now);
+        }
+        self.look_back(now);
+    }
+
+    /// A partition of a dependency is read from another place, by someone's wish.
+    pub(crate) fn sought(&mut self, dependency: usize, partition: i32, now: Duration) {
+        if let Some(own) = self.dependencies.get_mut(dependency) {
+            own.watermark.sought(partition, now);
+        }
+    }
+
+    /// Whether a partition of a dependency has anything in its handlers.
+    pub(crate) fn busy(&mut self, dependency: usize, partition: i32, is_busy: bool, now: Duration) {
+        if let Some(own) = self.dependencies.get_mut(dependency) {
+            own.watermark.busy(partition, is_busy, now);
+        }
     }
 
     /// Everything up to this marker is done in a partition of a dependency.
@@ -26,18 +56,23 @@ impl Machine {
         recovered: Option<bool>,
         now: Duration,
     ) {
-        if self.is_far(mark) {
+        let (is_far, bound) = (self.is_far(mark), self.rules.far_future);
+        let Some(own) = self.dependencies.get_mut(dependency) else { return };
+        let last = own.doubts.remove(&partition);
+        if is_far && !last.is_some_and(|last| last.is_near(mark, bound)) {
+            own.doubts.insert(partition, Doubt { seq: 0, offset: -1, mark });
+            self.far_future += 1;
             return;
         }
-        if let Some(own) = self.dependencies.get_mut(dependency) {
-            own.watermark.advance(partition, mark, now);
-        }
+        own.watermark.advance(partition, mark, now);
         self.heartbeat(dependency, recovered, now);
     }
 
-    /// A function of the user's says that a dependency has recovered.
-    pub(crate) fn recovered(&mut self, dependency: usize, now: Duration) {
-        self.heartbeat(dependency, Some(true), now);
+    /// A function of the user's says that a dependency has recovered from what it was asked about, an outage.
+    pub(crate) fn recovered(&mut self, dependency: usize, outage: Option<u64>, now: Duration) {
+        if outage == self.open.as_ref().map(|open| open.number) {
+            self.heartbeat(dependency, Some(true), now);
+        }
     }
 
     /// A dependency has ended in a partition: nothing more can come there.
@@ -48,22 +83,28 @@ impl Machine {
         self.heartbeat(dependency, None, now);
     }
 
-    /// Wall clock, for silence only.
-    pub(crate) fn tick(&mut self, now: Duration) {
+    /// Wall clock, for silence only. True, once, when the pause has lasted as long as it may.
+    pub(crate) fn tick(&mut self, now: Duration) -> bool {
         for at in 0..self.dependencies.len() {
             if self.dependencies.get_mut(at).is_some_and(|own| own.watermark.tick(now)) {
                 self.heartbeat(at, None, now);
             }
         }
-        let since = self.open.as_ref().filter(|_| self.phase == Phase::Down && !self.overridden).map(|open| open.since);
-        let is_too_long = since.zip(self.rules.max_pause).is_some_and(|(since, max)| now.saturating_sub(since) >= max);
-        if is_too_long && !self.said_too_long {
-            self.said_too_long = true;
-            self.events.push_back(Event::TooLong);
-        }
+        self.look_back(now);
+        let is_too_long =
+            self.waiting_since().zip(self.rules.max_pause).is_some_and(|(since, max)| now.saturating_sub(since) >= max);
+        is_too_long && !std::mem::replace(&mut self.said_too_long, true)
     }
 
-    pub(super) fn heartbeat(&mut self, dependency: usize, recovered: Option<bool>, now: Duration) {
+    /// Whether the clock decides anything.
+    pub(crate) fn needs_clock(&self) -> bool {
+        self.dependencies.iter().any(|own| !own.watermark.is_assigned())
+            || self.rules.max_pause.is_some()
+            || !self.rules.grace.is_zero()
+            || self.rules.dependencies.iter().any(|rules| rules.idle_after.is_some())
+    }
+
+    fn heartbeat(&mut self, dependency: usize, recovered: Option<bool>, now: Duration) {
         let is_down = self.dependencies.get(dependency).is_some_and(|own| own.down.is_some());
         if is_down && self.rules.mode == Mode::Detect && self.has_recovered(dependency, recovered) {
             self.up(dependency);
@@ -74,10 +115,11 @@ impl Machine {
             self.healthy = self.snapshot();
         }
         self.settle(now);
+        self.look_back(now);
     }
 
     /// Forgets what is covered. Only while all is well: in an outage what was pending at its beginning stays.
-    pub(super) fn trim(&mut self) {
+    fn trim(&mut self) {
         let mut parts = std::mem::take(&mut self.parts);
         let settled = parts.values_mut().filter(|part| !part.is_due);
         settled.for_each(|part| part.pending.trim(|mark| self.is_covered(mark)));
@@ -85,8 +127,17 @@ impl Machine {
     }
 
     pub(super) fn has_recovered(&self, dependency: usize, answer: Option<bool>) -> bool {
-        answer
-            .unwrap_or_else(|| self.highest.is_none_or(|highest| self.covers(dependency, highest, |rules| rules.zero)))
+        let zero = |rules: &DependencyRules| rules.zero;
+        let caught_up = || match (self.highest, self.rules.dependencies.get(dependency)) {
+            (Some(highest), Some(rules)) => self.covers(dependency, highest, zero(rules)),
+            _ => true,
+        };
+        answer.unwrap_or_else(caught_up)
+    }
+
+    /// The highest marker that waits at the gate, in hold mode.
+    pub(super) fn held_mark(&self) -> Option<Mark> {
+        self.parts.values().filter_map(|part| part.held).map(|(mark, _)| mark).max()
     }
 
     /// In hold mode a dependency is down as long as a message waits for it.
@@ -94,11 +145,12 @@ impl Machine {
         if self.rules.mode != Mode::Hold || self.phase != Phase::Down {
             return;
         }
-        let held = self.parts.values().filter_map(|part| part.held).max();
-        let wanted = held.max(self.highest.filter(|_| self.overridden));
+        let wanted = self.held_mark().max(self.awaited).max(self.highest.filter(|_| self.overridden));
         for at in 0..self.dependencies.len() {
             let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
-            if is_down && wanted.is_none_or(|mark| self.covers(at, mark, |rules| rules.threshold)) {
+            let threshold = self.rules.dependencies.get(at).map(|rules| rules.threshold);
+            let is_there = |mark| threshold.is_none_or(|threshold| self.covers(at, mark, threshold));
+            if is_down && wanted.is_none_or(is_there) {
                 self.up(at);
             }
         }
@@ -111,26 +163,82 @@ impl Machine {
         Snapshot { marker: self.highest, dependencies: names.zip(marks).collect(), state: self.state.clone() }
     }
 
-    pub(super) fn down(&mut self, at: usize, lag: Lag, now: Duration) {
-        let Some(name) = self.rules.dependencies.get(at).map(|rules| Arc::clone(&rules.name)) else { return };
-        let Some(own) = self.dependencies.get_mut(at) else { return };
-        own.lag = Some(lag);
-        if own.down.is_some() {
+    /// What an outage waits for: nothing is corrected within the threshold of what is held.
+    pub(super) fn wanted(&self, rules: &DependencyRules) -> Span {
+        match self.rules.mode {
+            Mode::Detect => rules.zero,
+            Mode::Hold => rules.threshold,
+        }
+    }
+
+    /// Which dependencies do not cover this marker.
+    pub(super) fn lags(&self, mark: Mark, threshold: impl Fn(&DependencyRules) -> Span) -> Lags {
+        let all = self.rules.dependencies.iter().enumerate();
+        all.filter(|(at, rules)| !self.covers(*at, mark, threshold(rules)))
+            .map(|(at, _)| (at, self.lag(at, mark)))
+            .collect()
+    }
+
+    pub(super) fn lag(&self, at: usize, mark: Mark) -> Lag {
+        match self.dependencies.get(at).map(|own| own.watermark.reach()) {
+            Some(Reach::At(reach)) => Lag::By(mark.since(reach)),
+            _ => Lag::Unknown,
+        }
+    }
+
+    pub(super) fn named(&self, lags: &Lags) -> BTreeMap<Arc<str>, Lag> {
+        let name = |at: usize| self.rules.dependencies.get(at).map(|rules| Arc::clone(&rules.name));
+        lags.iter().filter_map(|(at, lag)| Some((name(*at)?, *lag))).collect()
+    }
+
+    /// These are down, if they were not.
+    pub(super) fn down(&mut self, lags: &Lags, now: Duration) {
+        let mut new = Vec::new();
+        for (at, lag) in lags {
+            let Some(own) = self.dependencies.get_mut(*at) else { continue };
+            own.lag = Some(*lag);
+            if own.down.is_none() {
+                own.down = Some(now);
+                new.push(*at);
+            }
+        }
+        if new.is_empty() {
             return;
         }
-        own.down = Some(now);
-        if self.open.is_none() {
-            self.outages += 1;
-            let (healthy, detected) = (self.healthy.clone(), self.snapshot());
-            let downtime = Downtime::new(BTreeMap::from([(Arc::clone(&name), lag)]));
-            let (number, dependency) = (self.outages, Arc::clone(&name));
-            self.open = Some(Open { number, since: now, dependency, downtime, healthy, detected });
-        }
-        self.phase = Phase::Down;
+        self.reopen_or_open(now);
+        let lags = self.named(lags);
         if let Some(open) = &mut self.open {
-            open.dependency = name;
+            let known = open.downtime.iter().flat_map(Downtime::iter).map(|(name, lag)| (Arc::from(name), lag));
+            open.downtime = Downtime::new(lags.into_iter().chain(known).collect());
         }
-        self.events.extend(self.outage(None).map(|outage| Event::Down(Arc::new(outage))));
+        for at in new {
+            let name = self.rules.dependencies.get(at).map(|rules| Arc::clone(&rules.name));
+            if let Some((open, name)) = self.open.as_mut().zip(name) {
+                open.dependency = name;
+            }
+            self.events.extend(self.outage(None).map(|outage| Event::Down(Arc::new(outage))));
+        }
+    }
+
+    /// Goes on with the outage that an earlier run had begun to tell of, or begins one, unless there is one.
+    pub(super) fn reopen_or_open(&mut self, now: Duration) {
+        self.phase = Phase::Down;
+        if self.open.is_some() {
+            return;
+        }
+        let known = self.unfinished.take();
+        let number = known.as_ref().map_or(self.outages.saturating_add(1), |outage| outage.number);
+        self.outages = self.outages.max(number);
+        let (dependency, downtime, healthy, detected) = match known {
+            Some(known) => {
+                (Arc::clone(&known.dependency), known.downtime.clone(), known.healthy.clone(), known.detected.clone())
+            }
+            None => {
+                let first = self.rules.dependencies.first().map(|rules| Arc::clone(&rules.name));
+                (first.unwrap_or_default(), None, self.healthy.clone(), self.snapshot())
+            }
+        };
+        self.open = Some(Open { number, since: now, paused: now, dependency, downtime, healthy, detected });
     }
 
     pub(super) fn up(&mut self, at: usize) {
@@ -146,7 +254,7 @@ impl Machine {
     }
 
     /// The outage as it stands.
-    pub(super) fn outage(&self, recovered: Option<Snapshot>) -> Option<Outage> {
+    fn outage(&self, recovered: Option<Snapshot>) -> Option<Outage> {
         let open = self.open.as_ref()?;
         Some(Outage {
             number: open.number,
@@ -156,16 +264,27 @@ impl Machine {
             healthy: open.healthy.clone(),
             detected: open.detected.clone(),
             recovered,
-            safe_offsets: self.targets(),
+            safe_offsets: self.safe_offsets(),
         })
     }
 
+    /// Per partition, the first message that was handled too early, here or by an earlier run.
+    fn safe_offsets(&self) -> Vec<(i32, i64)> {
+        let first = |part: &Part| part.pending.first().into_iter().chain(part.begin).chain(part.begun).min();
+        self.parts.iter().filter_map(|(partition, part)| Some((*partition, first(part)?))).collect()
+    }
+
     /// Recovering begins when the last dependency is up.
-    pub(super) fn settle(&mut self, _now: Duration) {
+    pub(super) fn settle(&mut self, now: Duration) {
         if self.phase != Phase::Down || self.dependencies.iter().any(|own| own.down.is_some()) {
             return;
         }
         self.phase = Phase::Recovering;
+        if let Some(open) = self.open.as_mut().filter(|_| self.overridden) {
+            // It went on meanwhile, and waits from now on.
+            open.paused = now;
+            self.said_too_long = false;
+        }
         if self.rules.rewinds {
             self.parts.values_mut().for_each(|part| part.is_due = !part.pending.is_empty());
         }
@@ -179,25 +298,51 @@ impl Machine {
     }
 
     /// What was handled too early is on its way: the dependent goes on.
-    pub(crate) fn resume(&mut self) {
+    pub(crate) fn resume(&mut self, now: Duration) {
         if self.phase != Phase::Recovering {
             return;
         }
         self.phase = Phase::Running;
         self.open = None;
         self.overridden = false;
+        self.forced = false;
         self.said_too_long = false;
+        self.awaited = None;
+        self.parts.values_mut().for_each(|part| part.begun = None);
         self.trim();
         self.healthy = self.snapshot();
         self.events.push_back(Event::Resumed);
+        self.look_back(now);
     }
 
-    /// Goes on although dependencies are down; true when there was something to override. What is handled meanwhile is
-    /// corrected when they recover, where that is possible.
+    /// Since when an outage keeps messages from passing: in hold mode the one that has waited longest.
+    pub(crate) fn waiting_since(&self) -> Option<Duration> {
+        let open = self.open.as_ref().filter(|_| self.is_paused())?;
+        if self.phase == Phase::Down && self.rules.mode == Mode::Hold {
+            return self.parts.values().filter_map(|part| part.held).map(|(_, since)| since).min();
+        }
+        Some(open.paused)
+    }
+
+    /// Whether an outage keeps messages from passing.
+    pub(super) fn is_paused(&self) -> bool {
+        match self.phase {
+            Phase::Running => false,
+            Phase::Down => self.rules.pauses && !self.overridden,
+            Phase::Recovering => self.rules.pauses && !self.forced,
+        }
+    }
+
+    /// Goes on although dependencies are down, or callbacks have not come to an end; true when there was something to
+    /// override. What is handled meanwhile is corrected when they recover, where that is possible.
     pub(crate) fn override_pause(&mut self) -> bool {
-        let is_paused = self.phase == Phase::Down && !self.overridden;
+        let is_paused = self.is_paused();
         if is_paused {
-            self.overridden = true;
+            match self.phase {
+                Phase::Recovering => self.forced = true,
+                _ => self.overridden = true,
+            }
+            self.parts.values_mut().for_each(|part| part.held = None);
             self.events.push_back(Event::Overridden);
         }
         is_paused

@@ -1,31 +1,66 @@
 //! The dependent's side: messages that come to the gate, partitions that come and go.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answers, Machine, Mode, Part, Phase, Verdict};
+use super::{Answers, Doubt, Machine, Message, Mode, Part, Phase, Verdict};
 use crate::checkpoint::mark::Mark;
 use crate::checkpoint::note::Kept;
 use crate::checkpoint::outage::{Downtime, Lag, State};
 use crate::checkpoint::watermark::Reach;
 
+/// How long messages wait for what was kept of dependencies, before they are compared without it.
+const START_WAIT: Duration = Duration::from_secs(10);
+
 impl Machine {
-    /// A partition of the dependent is read from now on, with what was kept with its position.
+    /// A partition of the dependent is read from now on, with what was kept with its position; [`begun`](Self::begun)
+    /// follows when all have come that come together.
     pub(crate) fn begin(&mut self, partition: i32, kept: Option<Kept>, now: Duration) {
         self.began.get_or_insert(now);
-        let kept = kept.unwrap_or_default();
-        let part = Part { outage: kept.outage, begin: kept.safe, ..Part::default() };
-        self.parts.insert(partition, part);
-        self.outages = self.outages.max(kept.outage);
-        self.highest = self.highest.max(kept.highest);
-        let Some(highest) = kept.highest.filter(|_| kept.is_down && self.rules.mode == Mode::Detect) else { return };
-        // It was down when this was written: paused before the first dispatch, until it has caught up.
-        let behind = (0..self.dependencies.len()).filter(|at| !self.covers(*at, highest, |rules| rules.zero));
-        for at in behind.collect::<Vec<_>>() {
-            let lag = self.lag(at, highest);
-            self.down(at, lag, now);
+        let mut kept = kept.unwrap_or_default();
+        // Of a version of the program with markers of another kind: they cannot be compared.
+        kept.highest = kept.highest.filter(|mark| mark.measure() == self.rules.measure);
+        let (begin, back) = if self.rules.rewinds { (kept.safe, None) } else { (None, kept.safe) };
+        let was_down = kept.highest.filter(|_| kept.is_down).map(|mark| (mark, kept.last.saturating_add(1)));
+        self.parts.insert(partition, Part { epoch: kept.epoch, begin, begun: back, was_down, ..Part::default() });
+        self.outages = self.outages.max(kept.last);
+        if self.rules.mode == Mode::Detect {
+            self.highest = self.highest.max(kept.highest);
         }
+    }
+
+    /// All partitions that came together have begun.
+    pub(crate) fn begun(&mut self, now: Duration) {
+        self.look_back(now);
+    }
+
+    /// What earlier runs or members have left: an outage that lasts goes on, one that is over is told to be over.
+    pub(super) fn look_back(&mut self, now: Duration) {
+        let is_early = self.parts.is_empty() || self.is_awaiting_assignment(now);
+        if is_early || self.phase == Phase::Recovering {
+            return;
+        }
+        let was_down = self.parts.values_mut().filter_map(|part| part.was_down.take()).max();
+        let is_untold = was_down.is_some_and(|(_, number)| number > self.told_over);
+        if let Some((mark, _)) = was_down {
+            self.awaited = self.awaited.max(Some(mark));
+            // Paused before the first dispatch, until it has caught up.
+            let lags = self.lags(mark, |rules| if rules.is_custom { rules.zero } else { self.wanted(rules) });
+            self.down(&lags, now);
+        }
+        if self.phase == Phase::Running && (is_untold || self.is_finished()) {
+            self.reopen_or_open(now);
+            self.settle(now);
+        }
+    }
+
+    /// Whether the outage that an earlier run began to tell of is over: everything is there that its message waited for.
+    /// If it is not, the message comes again.
+    fn is_finished(&self) -> bool {
+        let Some(unfinished) = &self.unfinished else { return false };
+        let all = || self.rules.dependencies.iter().enumerate().filter(|(_, rules)| !rules.is_custom);
+        let is_there = |mark| all().all(|(at, rules)| self.covers(at, mark, self.wanted(rules)));
+        unfinished.detected.marker.is_none_or(is_there)
     }
 
     /// Where the partition has to begin because of what was kept.
@@ -33,31 +68,45 @@ impl Machine {
         self.parts.get(&partition).and_then(|part| part.begin)
     }
 
-    /// The partition is read from another place: what was pending there comes again, or somebody wanted it so.
-    pub(crate) fn moved(&mut self, partition: i32, outage: Option<u64>) {
+    /// The partition is read from another place: what was pending from there on comes again, or somebody wanted it so.
+    pub(crate) fn moved(&mut self, partition: i32, back_to: Option<i64>, outage: Option<u64>) {
         let part = self.parts.entry(partition).or_default();
-        let outage = outage.unwrap_or(0).max(part.outage + 1);
-        *part = Part { outage, ..Part::default() };
-        self.outages = self.outages.max(outage);
+        let epoch = outage.unwrap_or(0).max(part.epoch.saturating_add(1));
+        let mut old = std::mem::replace(part, Part { epoch, ..Part::default() });
+        part.was_down = old.was_down;
+        let Some(back_to) = back_to else { return };
+        // For another checkpoint: what this one has to correct may lie before.
+        old.pending.cut(back_to);
+        part.is_due = old.is_due && !old.pending.is_empty();
+        part.pending = old.pending;
+        part.begun = old.begin.into_iter().chain(old.begun).min();
     }
 
     /// What to keep with a position of the dependent.
     pub(crate) fn keep(&self, partition: i32, next: i64) -> Kept {
-        let Some(part) = self.parts.get(&partition) else { return Kept::default() };
-        if self.rules.mode == Mode::Hold || !self.rules.rewinds {
-            return Kept { outage: part.outage, ..Kept::default() };
+        let last = self.last_over();
+        let Some(part) = self.parts.get(&partition) else { return Kept { last, ..Kept::default() } };
+        let is_down = self.phase != Phase::Running || part.was_down.is_some();
+        let kept = Kept { epoch: part.epoch, last, is_down, ..Kept::default() };
+        if self.rules.mode == Mode::Hold {
+            let highest = self.held_mark().max(self.awaited).max(part.was_down.map(|(mark, _)| mark));
+            return Kept { highest: highest.filter(|_| is_down), ..kept };
         }
-        let safe = part.pending.first().filter(|first| *first < next);
-        // Not moved yet to where it has to begin: the old record stands.
-        let safe = safe.into_iter().chain(part.begin).min();
-        let is_down = self.phase != Phase::Running;
-        let highest = self.highest.filter(|_| safe.is_some() || is_down);
-        Kept { outage: part.outage, safe, highest, is_down }
+        let handled = part.pending.first().filter(|first| *first < next);
+        // Not moved yet to where it has to begin, or never: the old record stands.
+        let begun = part.begun.filter(|_| !self.rules.rewinds);
+        let safe = handled.into_iter().chain(part.begin).chain(begun).min();
+        Kept { safe, highest: self.highest.filter(|_| safe.is_some() || is_down), ..kept }
     }
 
-    /// The outage that the partition was rewound for last; 0 before the first.
-    pub(crate) fn outage_of(&self, partition: i32) -> u64 {
-        self.parts.get(&partition).map_or(0, |part| part.outage)
+    /// The partition is no longer read here. What it waited for is known to whoever has it next.
+    pub(crate) fn revoked(&mut self, partition: i32) {
+        self.parts.remove(&partition);
+    }
+
+    /// How often the partition was sent back.
+    pub(crate) fn epoch_of(&self, partition: i32) -> u64 {
+        self.parts.get(&partition).map_or(0, |part| part.epoch)
     }
 
     /// Whether the gate is closed to all messages.
@@ -65,35 +114,64 @@ impl Machine {
         match self.phase {
             Phase::Running => false,
             Phase::Down => self.rules.mode == Mode::Detect && self.rules.pauses && !self.overridden,
-            Phase::Recovering => true,
+            Phase::Recovering => self.rules.pauses && !self.forced,
         }
     }
 
-    /// Whether it is too early to judge: dependencies get some time to begin.
-    pub(super) fn is_in_grace(&self, now: Duration) -> bool {
-        let began = self.began.unwrap_or(now);
-        now.saturating_sub(began) < self.rules.grace
-            && self.dependencies.iter().any(|own| own.watermark.reach() == Reach::Nothing)
+    fn is_awaiting_assignment(&self, now: Duration) -> bool {
+        self.is_before(START_WAIT, now) && self.dependencies.iter().any(|own| !own.watermark.is_assigned())
     }
 
-    /// A message has come to the gate: its marker and the user's state with it count from now on. True when it goes on to
-    /// [`judge`](Self::judge).
-    pub(crate) fn arrive(&mut self, partition: i32, mark: Mark, state: Option<State>, now: Duration) -> bool {
+    /// Whether it is too early to judge: what was kept of dependencies is not there yet, or they get some time to begin.
+    pub(crate) fn is_starting(&self, now: Duration) -> bool {
+        let is_in_grace = self.is_before(self.rules.grace, now)
+            && self.dependencies.iter().any(|own| own.watermark.reach() == Reach::Nothing);
+        self.phase == Phase::Running && (is_in_grace || self.is_awaiting_assignment(now))
+    }
+
+    fn is_before(&self, limit: Duration, now: Duration) -> bool {
+        now.saturating_sub(self.began.unwrap_or(now)) < limit
+    }
+
+    /// A message has come to the gate: its marker, and the user's state with it where that does not wait for it to pass,
+    /// count from now on. True when it goes on to [`judge`](Self::judge).
+    pub(crate) fn arrive(&mut self, message: Message, state: Option<State>, now: Duration) -> bool {
         self.began.get_or_insert(now);
-        if self.is_closed() || self.is_in_grace(now) {
+        let is_early = self.is_closed() || self.is_starting(now);
+        self.parts.entry(message.partition).or_default().is_at_gate = is_early;
+        if is_early {
             return false;
         }
-        if !self.is_far(mark) {
-            self.highest = self.highest.max(Some(mark));
+        if self.is_believed(message) {
+            self.highest = self.highest.max(Some(message.mark));
         }
         if state.is_some() {
             self.state = state;
         }
-        self.parts.entry(partition).or_default();
         if self.rules.seeds {
             self.seed();
         }
         true
+    }
+
+    /// Whether the marker is not too far ahead of all others, or as far as that of the message before.
+    fn is_believed(&mut self, message: Message) -> bool {
+        let Message { partition, seq, offset, mark } = message;
+        let is_far = self.is_far(mark);
+        let bound = self.rules.far_future;
+        let Some(part) = self.parts.get_mut(&partition) else { return true };
+        let last = part.doubt.take();
+        let is_again = last.is_some_and(|last| last.seq == seq);
+        let is_confirmed = last.is_some_and(|last| last.seq != seq && last.is_near(mark, bound));
+        if let Some(last) = last.filter(|_| !is_again && !is_confirmed) {
+            part.pending.forget(last.offset);
+        }
+        if !is_far || is_confirmed {
+            return true;
+        }
+        part.doubt = Some(Doubt { seq, offset, mark });
+        self.far_future += u64::from(!is_again);
+        false
     }
 
     /// The model's rule: the first message of the dependent counts as a heartbeat of those that have none.
@@ -113,108 +191,85 @@ impl Machine {
         }
     }
 
+    /// The user's state, of a message that has passed.
+    pub(crate) fn set_state(&mut self, state: State) {
+        self.state = Some(state);
+    }
+
+    /// Messages that passed without a look at the machine went so far.
+    pub(crate) fn saw(&mut self, mark: Mark) {
+        self.highest = self.highest.max(Some(mark));
+    }
+
     /// Decides about a message that has arrived. `answers` are those of the user's own functions, in the order of the
     /// dependencies.
-    pub(crate) fn judge(
-        &mut self,
-        partition: i32,
-        offset: i64,
-        mark: Mark,
-        answers: &[Answers],
-        now: Duration,
-    ) -> Verdict {
-        if self.is_closed() {
-            return Verdict::Wait;
+    pub(crate) fn judge(&mut self, message: Message, answers: &[Answers], now: Duration) -> Verdict {
+        let verdict = match self.rules.mode {
+            _ if self.is_closed() => Verdict::Wait,
+            Mode::Hold => self.judge_held(message, now),
+            Mode::Detect => self.judge_ahead(message, answers, now),
+        };
+        if let Some(part) = self.parts.get_mut(&message.partition) {
+            part.is_at_gate = verdict == Verdict::Wait;
         }
-        if self.highest.is_none_or(|highest| mark > highest) {
-            return Verdict::Pass(None); // too far ahead to be believed
-        }
-        match self.rules.mode {
-            Mode::Hold => self.judge_held(partition, mark, now),
-            Mode::Detect => self.judge_ahead(partition, offset, mark, answers, now),
-        }
+        verdict
     }
 
-    pub(super) fn judge_held(&mut self, partition: i32, mark: Mark, now: Duration) -> Verdict {
-        let passes = self.is_within(mark);
+    fn judge_held(&mut self, message: Message, now: Duration) -> Verdict {
+        let Message { partition, mark, .. } = message;
+        let lags = self.lags(mark, |rules| rules.threshold);
+        let passes = lags.is_empty() || self.overridden || self.forced;
         if let Some(part) = self.parts.get_mut(&partition) {
-            part.held = (!passes).then_some(mark);
+            let since = part.held.filter(|(own, _)| *own == mark).map_or(now, |(_, since)| since);
+            part.held = (!passes).then_some((mark, since));
         }
-        if passes {
+        if lags.is_empty() {
             return Verdict::Pass(None);
         }
-        let mut lags = BTreeMap::new();
-        for at in 0..self.dependencies.len() {
-            if !self.covers(at, mark, |rules| rules.threshold) {
-                let lag = self.lag(at, mark);
-                self.report(at, lag, &mut lags);
-                self.down(at, lag, now);
-            }
-        }
-        if self.overridden {
-            return Verdict::Pass(Downtime::new(lags));
-        }
-        Verdict::Wait
+        self.down(&lags, now);
+        if passes { Verdict::Pass(Downtime::new(self.named(&lags))) } else { Verdict::Wait }
     }
 
-    pub(super) fn judge_ahead(
-        &mut self,
-        partition: i32,
-        offset: i64,
-        mark: Mark,
-        answers: &[Answers],
-        now: Duration,
-    ) -> Verdict {
-        let is_covered = self.is_covered(mark);
+    fn judge_ahead(&mut self, message: Message, answers: &[Answers], now: Duration) -> Verdict {
+        let Message { partition, seq, offset, mark } = message;
+        // Where the user decides who is down, the comparison does not.
+        let is_down = answers.iter().any(|answers| answers.down.is_some_and(|down| down.is_err()));
+        let is_covered = self.is_covered(mark) && !is_down;
         let part = self.parts.entry(partition).or_default();
         if offset >= 0 && (!is_covered || !part.pending.is_empty()) {
             part.pending.push(offset, mark);
         }
-        let mut lags = BTreeMap::new();
+        if part.doubt.is_some_and(|doubt| doubt.seq == seq) {
+            return Verdict::Pass(None); // until the next one says the same
+        }
+        let mut lags = self.lags(mark, |rules| rules.threshold);
+        let mut recovering = BTreeMap::new();
         for at in 0..self.dependencies.len() {
             let answers = answers.get(at).copied().unwrap_or_default();
-            let within = self.covers(at, mark, |rules| rules.threshold);
-            let lag = match answers.down {
-                Some(own) => own.err(),
-                None => (!within).then(|| self.lag(at, mark)),
-            };
-            let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
-            match lag {
-                Some(lag) => {
-                    self.report(at, lag, &mut lags);
-                    self.down(at, lag, now);
-                }
-                None if is_down && self.has_recovered(at, answers.recovered) => self.up(at),
-                None if is_down => self.report(at, Lag::Recovering, &mut lags),
+            match answers.down {
+                Some(Err(lag)) => drop(lags.insert(at, lag)),
+                Some(Ok(())) => drop(lags.remove(&at)),
                 None => {}
             }
+            let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
+            match is_down && !lags.contains_key(&at) {
+                true if self.has_recovered(at, answers.recovered) => self.up(at),
+                true => drop(recovering.insert(at, Lag::Recovering)),
+                false => {}
+            }
         }
-        let downtime = Downtime::new(lags);
-        if let Some(open) = self.open.as_mut().filter(|open| open.downtime.is_none()) {
-            open.downtime.clone_from(&downtime);
-        }
+        self.down(&lags, now);
         self.settle(now);
-        Verdict::Pass(downtime)
-    }
-
-    pub(super) fn report(&mut self, at: usize, lag: Lag, lags: &mut BTreeMap<Arc<str>, Lag>) {
-        if let (Some(own), Some(rules)) = (self.dependencies.get_mut(at), self.rules.dependencies.get(at)) {
-            own.lag = Some(lag);
-            lags.insert(Arc::clone(&rules.name), lag);
-        }
-    }
-
-    pub(super) fn lag(&self, at: usize, mark: Mark) -> Lag {
-        match self.dependencies.get(at).and_then(|own| own.watermark.reach().mark()) {
-            Some(reach) => Lag::By(mark.since(reach)),
-            None => Lag::Unknown,
-        }
+        lags.extend(recovering);
+        Verdict::Pass(Downtime::new(self.named(&lags)))
     }
 
     /// The message at the gate of a partition is given up.
     pub(crate) fn dropped(&mut self, partition: i32, now: Duration) {
         if let Some(part) = self.parts.get_mut(&partition) {
-            part.held = None;
+            part.is_at_gate = false;
+            // What it waited for is still missing, whoever has it next.
+            self.awaited = self.awaited.max(part.held.take().map(|(mark, _)| mark));
         }
         self.look_held(now);
     }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::mark::{Mark, Span};
+use super::mark::{Mark, Measure, Span};
 use super::outage::{Downtime, Lag, Outage, Snapshot, State};
 use super::pending::Pending;
 use super::watermark::{Reach, Watermark};
@@ -29,6 +29,7 @@ pub(crate) enum Mode {
 pub(crate) struct Rules {
     pub name: Arc<str>,
     pub mode: Mode,
+    pub measure: Measure,
     pub pauses: bool,
     pub inclusive: bool,
     pub seeds: bool,
@@ -62,6 +63,30 @@ pub(crate) struct Answers {
     pub recovered: Option<bool>,
 }
 
+/// A message of the dependent at the gate; `offset` is negative where its source has none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message {
+    pub partition: i32,
+    /// Its number in its lane: the same one may come again.
+    pub seq: u64,
+    pub offset: i64,
+    pub mark: Mark,
+}
+
+/// A message whose marker is too far ahead to be believed, until the next one says the same.
+#[derive(Debug, Clone, Copy)]
+struct Doubt {
+    seq: u64,
+    offset: i64,
+    mark: Mark,
+}
+
+impl Doubt {
+    fn is_near(self, mark: Mark, bound: Option<Span>) -> bool {
+        bound.is_some_and(|bound| mark <= self.mark.plus(bound) && self.mark <= mark.plus(bound))
+    }
+}
+
 /// What becomes of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -82,8 +107,6 @@ pub(crate) enum Event {
     Recovered(Arc<Outage>),
     /// The dependent goes on.
     Resumed,
-    /// The pause has lasted too long.
-    TooLong,
     /// The pause was ended by hand or by its limit, with dependencies down.
     Overridden,
 }
@@ -114,23 +137,35 @@ struct Dependency {
     /// Since when it is down.
     down: Option<Duration>,
     lag: Option<Lag>,
+    /// By partition.
+    doubts: BTreeMap<i32, Doubt>,
 }
 
 #[derive(Debug, Default)]
 struct Part {
-    outage: u64,
+    /// How often it was sent back.
+    epoch: u64,
     pending: Pending,
     /// What is pending has to be handled again: it stays until the partition is moved, whoever has it by then.
     is_due: bool,
-    /// The marker of the message that waits at the gate.
-    held: Option<Mark>,
+    /// The marker of the message that waits for dependencies, in hold mode, and since when it does.
+    held: Option<(Mark, Duration)>,
+    /// A message waits, for whatever reason.
+    is_at_gate: bool,
+    doubt: Option<Doubt>,
+    /// What was kept says that a dependency was down, for this marker, in the outage of this number.
+    was_down: Option<(Mark, u64)>,
     /// What was kept says to begin here.
     begin: Option<i64>,
+    /// It began there.
+    begun: Option<i64>,
 }
 
 struct Open {
     number: u64,
     since: Duration,
+    /// Since when messages wait.
+    paused: Duration,
     dependency: Arc<str>,
     downtime: Option<Downtime>,
     healthy: Snapshot,
@@ -146,11 +181,20 @@ pub(crate) struct Machine {
     state: Option<State>,
     healthy: Snapshot,
     open: Option<Open>,
+    /// The outage that an earlier run had begun to tell of: it goes on, or turns out to be over.
+    unfinished: Option<Arc<Outage>>,
     phase: Phase,
+    /// It goes on although a dependency is down.
     overridden: bool,
+    /// It goes on although what belongs to the recovery has not come to an end.
+    forced: bool,
+    /// What earlier runs or members waited for.
+    awaited: Option<Mark>,
     said_too_long: bool,
     /// The number of the last outage.
     outages: u64,
+    /// The last outage that an earlier run told to be over.
+    told_over: u64,
     far_future: u64,
     began: Option<Duration>,
     events: VecDeque<Event>,
@@ -158,8 +202,12 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(rules: Rules) -> Self {
-        let dependency =
-            |rules: &DependencyRules| Dependency { watermark: Watermark::new(rules.idle_after), down: None, lag: None };
+        let dependency = |rules: &DependencyRules| Dependency {
+            watermark: Watermark::new(rules.idle_after),
+            down: None,
+            lag: None,
+            doubts: BTreeMap::new(),
+        };
         let dependencies = rules.dependencies.iter().map(dependency).collect();
         Self {
             rules,
@@ -169,13 +217,34 @@ impl Machine {
             state: None,
             healthy: Snapshot::default(),
             open: None,
+            unfinished: None,
             phase: Phase::Running,
             overridden: false,
+            forced: false,
+            awaited: None,
             said_too_long: false,
             outages: 0,
+            told_over: 0,
             far_future: 0,
             began: None,
             events: VecDeque::new(),
+        }
+    }
+
+    /// What an earlier run wrote down: its state, the number of its last outage, and that outage, unless it was over.
+    pub(crate) fn restore(&mut self, number: u64, unfinished: Option<Arc<Outage>>, state: Option<State>) {
+        self.outages = self.outages.max(number);
+        self.told_over = if unfinished.is_some() { number.saturating_sub(1) } else { number };
+        self.unfinished = unfinished;
+        self.state = state;
+    }
+
+    /// The last outage that is over.
+    fn last_over(&self) -> u64 {
+        let unfinished = self.unfinished.as_ref().map(|outage| outage.number);
+        match self.open.as_ref().map(|open| open.number).or(unfinished) {
+            Some(number) => number.saturating_sub(1),
+            None => self.outages,
         }
     }
 
@@ -184,39 +253,30 @@ impl Machine {
         std::mem::take(&mut self.events)
     }
 
-    fn covers(&self, dependency: usize, mark: Mark, threshold: impl Fn(&DependencyRules) -> Span) -> bool {
-        let (Some(own), Some(rules)) = (self.dependencies.get(dependency), self.rules.dependencies.get(dependency))
-        else {
-            return true;
-        };
+    fn covers(&self, dependency: usize, mark: Mark, threshold: Span) -> bool {
+        let Some(own) = self.dependencies.get(dependency) else { return true };
         match own.watermark.reach() {
             Reach::Nothing => false,
             Reach::Everything => true,
             Reach::At(reach) => {
-                let reach = reach.plus(threshold(rules));
+                let reach = reach.plus(threshold);
                 reach > mark || (self.rules.inclusive && reach == mark)
             }
         }
     }
 
-    /// Whether all dependencies are there, within their thresholds.
-    fn is_within(&self, mark: Mark) -> bool {
-        (0..self.dependencies.len()).all(|at| self.covers(at, mark, |rules| rules.threshold))
-    }
-
-    /// Whether all dependencies are there.
+    /// Whether all dependencies are there that are compared.
     fn is_covered(&self, mark: Mark) -> bool {
-        (0..self.dependencies.len()).all(|at| self.covers(at, mark, |rules| rules.zero))
+        let compared = self.rules.dependencies.iter().enumerate().filter(|(_, rules)| !rules.is_custom);
+        compared.into_iter().all(|(at, rules)| self.covers(at, mark, rules.zero))
     }
 
     /// Whether a marker is too far ahead of everything seen so far to be believed.
-    fn is_far(&mut self, mark: Mark) -> bool {
+    fn is_far(&self, mark: Mark) -> bool {
         let Some(bound) = self.rules.far_future else { return false };
         let seen = self.dependencies.iter().filter_map(|dependency| dependency.watermark.highest()).max();
         let Some(highest) = self.highest.max(seen) else { return false };
-        let is_far = mark > highest.plus(bound);
-        self.far_future += u64::from(is_far);
-        is_far
+        mark > highest.plus(bound)
     }
 
     /// A message whose marker is below this needs no look at the machine: everything is there and nothing is to be
@@ -244,7 +304,9 @@ impl Machine {
 
     /// Whether nothing that was handled in a partition waits for its dependencies.
     pub(crate) fn is_clear(&self, partition: i32) -> bool {
-        self.parts.get(&partition).is_none_or(|part| part.pending.is_empty() && part.held.is_none())
+        self.parts
+            .get(&partition)
+            .is_none_or(|part| part.pending.is_empty() && !part.is_at_gate && part.doubt.is_none())
     }
 
     pub(crate) fn rules(&self) -> &Rules {
@@ -268,25 +330,35 @@ impl Machine {
         self.outages
     }
 
+    pub(crate) fn late(&self) -> u64 {
+        self.dependencies.iter().map(|own| own.watermark.late()).sum()
+    }
+
     pub(crate) fn far_future(&self) -> u64 {
         self.far_future
     }
 
-    /// Whether a message of this partition waits for a dependency.
+    /// Whether a message of this partition waits at the gate.
     pub(crate) fn is_held(&self, partition: i32) -> bool {
-        self.parts.get(&partition).is_some_and(|part| part.held.is_some())
+        self.parts.get(&partition).is_some_and(|part| part.is_at_gate)
     }
 
-    /// How many lanes have a message at the gate that waits for a dependency.
+    /// How many lanes have a message at the gate.
     pub(crate) fn held(&self) -> usize {
-        self.parts.values().filter(|part| part.held.is_some()).count()
+        self.parts.values().filter(|part| part.is_at_gate).count()
     }
 
     /// How a dependency stands.
     pub(crate) fn dependency(&self, at: usize) -> Option<Standing> {
         let own = self.dependencies.get(at)?;
         let held_back_by = own.watermark.holding_back();
-        Some(Standing { reach: own.watermark.reach(), down: own.down, lag: own.lag, held_back_by })
+        let wanted = self.held_mark().or(self.awaited).max(self.highest);
+        let is_compared = self.rules.dependencies.get(at).is_some_and(|rules| !rules.is_custom);
+        let lag = match wanted.filter(|_| own.down.is_some() && is_compared) {
+            Some(wanted) => Some(self.lag(at, wanted)),
+            None => own.lag,
+        };
+        Some(Standing { reach: own.watermark.reach(), down: own.down, lag, held_back_by })
     }
 
     /// What to keep with a position of a dependency.

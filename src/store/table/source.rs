@@ -109,6 +109,11 @@ impl Partitions {
         self.here.write().unwrap_or_else(PoisonError::into_inner).remove(&partition);
     }
 
+    fn is_current(&self, partition: i32) -> bool {
+        let here = self.here.read().unwrap_or_else(PoisonError::into_inner);
+        here.get(&partition).is_some_and(|own| own.stored >= own.current_at)
+    }
+
     /// The partitions that are here, with the positions of their rows.
     ///
     /// Errors: `Kind::Rebuilding` while one of them is not current, and before the first has come.
@@ -442,6 +447,10 @@ impl SourceFold for SourceTables {
             limits: self.limits(),
             partitions: Arc::clone(&self.partitions),
         })))
+    }
+
+    fn is_current(&self, partition: i32) -> bool {
+        self.partitions.is_current(partition)
     }
 
     fn leave(&self, partition: i32) {

@@ -32,6 +32,21 @@ const LAST_COMMIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A position of the group, and what was committed with it.
 type Committed = (i64, Option<Arc<str>>);
 
+/// Where a partition begins, and what was kept of it.
+struct Beginning {
+    place: Place,
+    from: i64,
+    committed: Option<i64>,
+    note: Option<Arc<str>>,
+}
+
+impl Beginning {
+    fn new(place: Place, from: i64, committed: Option<Committed>) -> Self {
+        let (committed, note) = committed.map_or((None, None), |(next, note)| (Some(next), note));
+        Self { place, from, committed, note }
+    }
+}
+
 /// How far the present rebalance is.
 pub(super) enum Step {
     /// Finds out where to begin.
@@ -157,26 +172,21 @@ impl Reader {
     }
 
     /// Where each partition begins, and what is committed there; those that are refused are left out.
-    fn decide(
-        &mut self,
-        partitions: Vec<Place>,
-        positions: &[Option<Committed>],
-        bounds: &[Bounds],
-    ) -> Vec<(Place, i64, Option<Committed>)> {
+    fn decide(&mut self, partitions: Vec<Place>, positions: &[Option<Committed>], bounds: &[Bounds]) -> Vec<Beginning> {
         let mut begins = Vec::with_capacity(partitions.len());
-        for ((place, position), bounds) in partitions.into_iter().zip(positions).zip(bounds) {
+        for ((place, own), bounds) in partitions.into_iter().zip(positions).zip(bounds) {
             let Some(wanted) = self.subscription.topics.iter().find(|wanted| wanted.name == place.0) else {
                 continue;
             };
-            let at = position.as_ref().map(|(next, _)| *next);
+            let at = own.as_ref().map(|(next, _)| *next);
             if let Some(from) = wanted.folded_from(place.1, at, *bounds) {
-                begins.push((place, from, position.clone()));
+                begins.push(Beginning::new(place, from, own.clone()));
                 continue;
             }
             let begin = begin::begin(wanted, at, *bounds, self.shared.is_new(&place));
             match begin {
-                Begin::Position(from) => begins.push((place, from, position.clone())),
-                Begin::Start(from) => begins.push((place, from, None)),
+                Begin::Position(from) => begins.push(Beginning::new(place, from, own.clone())),
+                Begin::Start(from) => begins.push(Beginning::new(place, from, None)),
                 Begin::Moved { to, position } => {
                     tracing::error!(
                         topic = &*place.0,
@@ -185,7 +195,9 @@ impl Reader {
                         "{}",
                         begin::describe(position, *bounds)
                     );
-                    begins.push((place, to, None));
+                    // What is to be corrected is still known.
+                    let begin = Beginning::new(place, to, own.clone());
+                    begins.push(Beginning { committed: None, ..begin });
                 }
                 Begin::Refused { position } => self.outbox.fail(out_of_range(&place, position, *bounds)),
             }
@@ -194,15 +206,14 @@ impl Reader {
     }
 
     /// Takes the partitions; also none, since librdkafka waits for the call.
-    fn take(&mut self, begins: Vec<(Place, i64, Option<Committed>)>) {
-        let offsets: Vec<i64> = begins.iter().map(|(_, from, _)| *from).collect();
-        let places: Vec<Place> = begins.iter().map(|(place, ..)| place.clone()).collect();
+    fn take(&mut self, begins: Vec<Beginning>) {
+        let offsets: Vec<i64> = begins.iter().map(|begin| begin.from).collect();
+        let places: Vec<Place> = begins.iter().map(|begin| begin.place.clone()).collect();
         let mut assignments = Vec::with_capacity(begins.len());
-        for (place, from, committed) in begins {
+        for Beginning { place, from, committed, note } in begins {
             let epoch = self.next_epoch();
             match Part::split(&self.consumer, &self.alarm, &place, from, epoch) {
                 Some(part) => {
-                    let (committed, note) = committed.map_or((None, None), |(next, note)| (Some(next), note));
                     assignments.push(Assignment { feed: Arc::clone(&part.feed), from, committed, note });
                     self.parts.push(part);
                 }

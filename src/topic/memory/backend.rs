@@ -45,6 +45,10 @@ impl Backend for MemoryBackend {
         Ok(Arc::new(MemoryManage(Arc::clone(self.memory.broker()))))
     }
 
+    fn lasts(&self) -> bool {
+        false
+    }
+
     fn tables_home(&self, app: &Path) -> Result<Option<FoldHome>> {
         self.memory.broker().tables_home(app).map(Some)
     }

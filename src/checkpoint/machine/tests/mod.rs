@@ -38,6 +38,7 @@ fn rules(dependencies: Vec<DependencyRules>) -> Rules {
     Rules {
         name: Arc::from("activity"),
         mode: Mode::Detect,
+        measure: dependencies.first().map_or(Measure::Time, |own| own.zero.unit()),
         pauses: true,
         inclusive: false,
         seeds: false,
@@ -76,10 +77,25 @@ impl Machine {
     }
 
     fn pulse_with(&mut self, offset: i64, mark: Mark, answers: &[Answers]) -> Verdict {
-        if !self.arrive(0, mark, Some(Arc::new(offset)), T0) {
+        self.comes_with(0, offset, mark, answers, T0)
+    }
+
+    fn comes(&mut self, partition: i32, offset: i64, mark: Mark, now: Duration) -> Verdict {
+        self.comes_with(partition, offset, mark, &[], now)
+    }
+
+    fn comes_with(&mut self, partition: i32, offset: i64, mark: Mark, answers: &[Answers], now: Duration) -> Verdict {
+        let message = Message { partition, seq: offset.cast_unsigned(), offset, mark };
+        let state: State = Arc::new(offset);
+        let first = (self.rules.mode == Mode::Detect).then(|| Arc::clone(&state));
+        if !self.arrive(message, first, now) {
             return Verdict::Wait;
         }
-        self.judge(0, offset, mark, answers, T0)
+        let verdict = self.judge(message, answers, now);
+        if self.rules.mode == Mode::Hold && verdict != Verdict::Wait {
+            self.set_state(state);
+        }
+        verdict
     }
 
     fn beat(&mut self, dependency: usize, mark: Mark) {
@@ -101,7 +117,6 @@ impl Machine {
             Event::Up(name) => format!("up {name}"),
             Event::Recovered(outage) => format!("recovered {}", outage.number),
             Event::Resumed => "resumed".to_owned(),
-            Event::TooLong => "too long".to_owned(),
             Event::Overridden => "overridden".to_owned(),
         };
         self.take_events().into_iter().map(word).collect()

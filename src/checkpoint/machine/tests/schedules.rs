@@ -109,7 +109,7 @@ impl World {
         self.next[partition] = next;
         if let Some(begin) = self.machine.begins_at(partition as i32) {
             self.next[partition] = next.min(begin as usize);
-            self.machine.moved(partition as i32, None);
+            self.machine.moved(partition as i32, Some(begin), None);
             self.commit(partition);
         }
     }
@@ -129,10 +129,7 @@ impl World {
         let offset = self.next[partition];
         let Some(mark) = self.dependent[partition].get(offset).copied() else { return };
         let at = partition as i32;
-        if !self.machine.arrive(at, mark.mark(), None, T0) {
-            return;
-        }
-        if self.machine.judge(at, offset as i64, mark.mark(), &[], T0) == Verdict::Wait {
+        if self.machine.comes(at, offset as i64, mark.mark(), T0) == Verdict::Wait {
             return;
         }
         let needs = self.needs(mark);
@@ -166,12 +163,12 @@ impl World {
             assert!(offset as usize <= self.next[partition], "never forward");
             self.next[partition] = offset as usize;
             self.rewinds += 1;
-            self.machine.moved(partition as i32, Some(self.machine.outages()));
+            self.machine.moved(partition as i32, Some(offset), Some(self.machine.outages()));
             if self.random.bool() {
                 self.commit(partition);
             }
         }
-        self.machine.resume();
+        self.machine.resume(T0);
         for partition in 0..self.dependent.len() {
             if self.machine.keep(partition as i32, self.next[partition] as i64).safe.is_some() {
                 self.assign(partition);

@@ -1,0 +1,42 @@
+//! Lanes that end by themselves: their handlers take no more, or their log is another one than their tables know.
+
+use std::sync::Arc;
+
+use super::driver::SeekTo;
+use super::hub::Session;
+use crate::error::Result;
+
+impl Session {
+    /// Begins partitions anew whose log is another one than the one that their tables know: nothing of what the group has
+    /// committed is about this one.
+    pub(super) async fn start_over(&mut self) -> Result<()> {
+        let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
+        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lanes.remove(&(Arc::clone(&topic), partition));
+            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
+            let mut assignment = self.driver.seek(topic, partition, low).await?;
+            assignment.committed = None;
+            self.begin_lane(&assignment).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the
+    /// connection ends. Otherwise the partitions stay with it, unread, which is said.
+    pub(super) fn end_topics(&mut self) -> bool {
+        let over =
+            self.lanes.iter().filter(|(_, lane)| lane.control.is_over()).map(|((topic, _), _)| Arc::clone(topic));
+        self.over.extend(over);
+        let ended = self.lanes.iter().filter(|((topic, _), _)| self.over.contains(topic));
+        ended.for_each(|(_, lane)| lane.control.stop.cancel());
+        if self.makers.keys().all(|topic| self.over.contains(topic)) {
+            return true;
+        }
+        for (topic, maker) in self.makers.iter().filter(|(topic, _)| self.over.contains(*topic)) {
+            let text = "its handlers have ended: its partitions stay here unread until the topics read with it end too";
+            tracing::warn!(%topic, "{text}");
+            maker.stats().set_notice(Some(text.to_owned()));
+        }
+        false
+    }
+}
