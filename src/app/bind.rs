@@ -146,7 +146,8 @@ where
         if has_ids {
             check_ids(&name, builder.env)?;
         }
-        let tables = HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone(), has_ids };
+        let tables =
+            HandlerTables { handler: Arc::clone(&name), tables: options.tables.clone(), has_ids, is_piped: false };
         if !tables.tables.is_empty() && concurrency > 1 {
             let message = "`table` with `concurrency` is refused: rows belong to the one lane of their partition";
             return Err(Error::new(Kind::Build, message).at(format!("handler {name}")));

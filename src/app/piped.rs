@@ -6,6 +6,7 @@ use futures::Stream;
 
 use crate::error::{Error, Kind, Result};
 use crate::flow::Stage;
+use crate::flow::fold::HandlerTables;
 use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
 use crate::source::{Attach, IntoSource, SourceOptions};
 
@@ -53,7 +54,7 @@ where
         refuse_lanes(label, options.concurrency, &options.handlers)?;
         refuse_taps(label, &options)?;
         let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
-        self.source.attach(to, label, SourceOptions::default(), move || shared.lane())
+        self.source.attach(to, label, piped(label), move || shared.lane())
     }
 }
 
@@ -65,4 +66,10 @@ pub(super) fn refuse_taps<In>(label: &str, options: &SourceOptions<In>) -> Resul
     let message = "a checkpoint cannot watch what comes out of a pipe: name the source itself as dependent or dependency, and \
                    put the pipe at its handler";
     Err(Error::new(Kind::Build, message).at(label))
+}
+
+/// What the source of a pipe is asked for.
+pub(super) fn piped<In>(label: &str) -> SourceOptions<In> {
+    let handler = HandlerTables { handler: Arc::from(label), is_piped: true, ..HandlerTables::default() };
+    SourceOptions { handlers: vec![handler], ..SourceOptions::default() }
 }

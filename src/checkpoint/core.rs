@@ -76,9 +76,14 @@ pub(crate) struct WantedKeeping {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub downs: AtomicU64,
+    pub ups: AtomicU64,
     pub recoveries: AtomicU64,
     pub rewinds: AtomicU64,
+    pub resumes: AtomicU64,
     pub overrides: AtomicU64,
+    pub limits: AtomicU64,
+    /// How many markers too far ahead the log knows of.
+    pub told_far: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -86,13 +86,18 @@ impl Keeper {
     /// Says aloud when an outage lasts longer than anything should without progress.
     fn look_at_the_clock(&self) -> Result<()> {
         if self.core.look(Machine::needs_clock) && self.core.change(Machine::tick) {
+            self.core.counters.limits.fetch_add(1, Ordering::Relaxed);
             tracing::error!(checkpoint = &*self.core.name, "the pause has lasted as long as it may");
             self.at_limit()?;
         }
+        let far = self.core.look(Machine::far_future);
+        if far > self.core.counters.told_far.swap(far, Ordering::Relaxed) {
+            tracing::warn!(checkpoint = &*self.core.name, "{far} markers so far are too far ahead of all others");
+        }
         let limit = self.env.parts().settings.watchdog_timeout();
         let status = super::status::of(&self.core);
-        let is_waiting = |machine: &Machine| machine.waiting_since();
-        let waited = self.core.look(is_waiting).map(|since| self.core.now().saturating_sub(since));
+        let since = |machine: &Machine| machine.waiting_since().into_iter().chain(machine.asked_since()).min();
+        let waited = self.core.look(since).map(|since| self.core.now().saturating_sub(since));
         let is_long = waited.is_some_and(|waited| waited >= limit);
         let notice = is_long.then(|| format!("for more than {limit:?} it {}", status.next));
         self.env.set_notice(&self.place(), notice);
@@ -110,6 +115,7 @@ impl Keeper {
                 step("down");
             }
             Event::Up(dependency) => {
+                counters.ups.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(checkpoint = name, dependency = &**dependency, "a dependency is back");
             }
             Event::Recovered(outage) => {
@@ -117,7 +123,10 @@ impl Keeper {
                 tracing::info!(checkpoint = name, outage = outage.number, "all dependencies are back");
                 step("recovered");
             }
-            Event::Resumed => tracing::info!(checkpoint = name, "goes on"),
+            Event::Resumed => {
+                counters.resumes.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(checkpoint = name, "goes on");
+            }
             Event::Overridden => tracing::warn!(checkpoint = name, "goes on although a dependency is down"),
         }
     }

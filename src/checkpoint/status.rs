@@ -18,6 +18,8 @@ pub enum Doing {
     Running,
     /// Messages wait until dependencies have begun.
     Starting,
+    /// A message waits for the answer of a check.
+    Asking,
     /// Messages wait for a dependency, in hold mode.
     Holding,
     /// It is paused.
@@ -78,10 +80,16 @@ pub struct DependencyStatus {
 pub struct Counts {
     /// Times that a dependency went down.
     pub downs: u64,
+    /// Times that a dependency was back.
+    pub ups: u64,
     /// Times that all had recovered.
     pub recoveries: u64,
     /// Partitions that were sent back.
     pub rewinds: u64,
+    /// Times that the dependent went on after that.
+    pub resumes: u64,
+    /// Times that the pause lasted as long as it may.
+    pub limits: u64,
     /// Times that the pause was ended by hand or by its limit.
     pub overrides: u64,
     /// Markers that were too far ahead to be believed.
@@ -95,6 +103,9 @@ pub(super) fn of(core: &Core) -> Status {
     let now = core.now();
     let counts = Counts {
         downs: core.counters.downs.load(Ordering::Relaxed),
+        ups: core.counters.ups.load(Ordering::Relaxed),
+        resumes: core.counters.resumes.load(Ordering::Relaxed),
+        limits: core.counters.limits.load(Ordering::Relaxed),
         recoveries: core.counters.recoveries.load(Ordering::Relaxed),
         rewinds: core.counters.rewinds.load(Ordering::Relaxed),
         overrides: core.counters.overrides.load(Ordering::Relaxed),
@@ -117,6 +128,7 @@ pub(super) fn of(core: &Core) -> Status {
 fn doing(machine: &Machine, now: Duration) -> Doing {
     match machine.phase() {
         Phase::Running if machine.is_starting(now) && machine.held() > 0 => Doing::Starting,
+        Phase::Running if machine.asked_since().is_some() => Doing::Asking,
         Phase::Running => Doing::Running,
         Phase::Recovering => Doing::Recovering,
         Phase::Down if machine.is_overridden() || !machine.rules().pauses => Doing::Overridden,
@@ -159,6 +171,7 @@ fn next(machine: &Machine, calling: Option<&'static str>, now: Duration) -> Stri
         Doing::Starting => {
             return format!("waits for {} to begin", names(&|own| own.reach == Reach::Nothing));
         }
+        Doing::Asking => return "waits for the answer of a check".to_owned(),
         Doing::Holding => format!("waits for {down}, then goes on"),
         Doing::Paused => format!("waits for {down}, then {back}"),
         Doing::Overridden => format!("goes on without {down}; when back, {back}"),

@@ -209,7 +209,10 @@ impl<T> DependentLane<T> {
             self.asking = Some((turn, Box::pin(answers(asked))));
         }
         let Some((_, asking)) = &mut self.asking else { return Poll::Ready((turn, Vec::new())) };
-        let answers = ready!(asking.as_mut().poll(cx));
+        let Poll::Ready(answers) = asking.as_mut().poll(cx) else {
+            self.core.judge(|machine, now| machine.ask(self.partition, now));
+            return Poll::Pending;
+        };
         self.asking = None;
         Poll::Ready((turn, answers))
     }
@@ -313,6 +316,14 @@ impl Watch for DependentWatch {
 
     fn moved(&self, partition: i32, back_to: Option<i64>, outage: Option<u64>) {
         self.0.change(|machine, _| machine.moved(partition, back_to, outage));
+    }
+
+    fn goes_back(&self) -> bool {
+        self.0.look(|machine| machine.rules().rewinds)
+    }
+
+    fn needs(&self, partition: i32, next: i64) -> Option<i64> {
+        self.0.look(|machine| machine.keep(partition, next)).safe
     }
 
     fn revoked(&self, partition: i32) {

@@ -241,6 +241,10 @@ impl Watch for Watched {
         }
     }
 
+    fn needs_last(&self, partition: i32) -> bool {
+        self.core.look(|machine| machine.mark_of(self.index, partition)).is_none()
+    }
+
     fn expects(&self, partitions: Option<usize>) {
         self.core.change(|machine, now| machine.expects(self.index, partitions, now));
     }

@@ -39,6 +39,8 @@ pub(crate) struct HandlerTables {
     pub tables: Vec<TableRef>,
     /// Its outputs carry ids, which are made of the message's place in a log.
     pub has_ids: bool,
+    /// It reads the source through a pipe.
+    pub is_piped: bool,
 }
 
 /// A source and all its handlers.

@@ -53,6 +53,10 @@ pub(crate) trait Watch: Send + Sync {
     fn key(&self) -> &str;
     /// Whether it has to see all partitions.
     fn needs_whole(&self) -> bool;
+    /// Whether it sends the source back after an outage.
+    fn goes_back(&self) -> bool {
+        false
+    }
     /// Whether messages may reach handlers before what they depend on is there.
     fn handles_early(&self) -> bool;
     /// The source is opened: its counters, how it is sent back, where it can be, and whether what is kept with its
@@ -77,6 +81,14 @@ pub(crate) trait Watch: Send + Sync {
     fn is_dependency(&self) -> bool;
     /// How many partitions the source has; `None` while nobody knows.
     fn expects(&self, _partitions: Option<usize>) {}
+    /// Whether it would have to see the last message before the position, to know how far the source had come by then.
+    fn needs_last(&self, _partition: i32) -> bool {
+        false
+    }
+    /// The first message before `next` that may have to be handled again.
+    fn needs(&self, _partition: i32, _next: i64) -> Option<i64> {
+        None
+    }
     /// The partition is no longer read here, and its position is stored.
     fn revoked(&self, _partition: i32) {}
     /// What to keep with the position `next`.
@@ -95,6 +107,8 @@ pub(crate) trait Rewind: Send + Sync {
 /// In front of a note: the version of its format. What follows are `key=payload` entries between spaces; the last one's key
 /// is [`CHECKSUM`].
 const NOTE_VERSION: &str = "slipstream1";
+/// The most that a watcher writes: numbers and markers of up to 40 digits each.
+pub(crate) const PAYLOAD_MAX_BYTES: usize = 130;
 /// How notes of other versions begin.
 const NOTE_FAMILY: &str = "slipstream";
 /// No watcher's key: its payload is the CRC-32C of all before the space in front of it, in 8 hexadecimal digits.
@@ -127,6 +141,16 @@ pub(crate) fn position_and_note(
         Arc::from(format!("{text} {CHECKSUM}={checksum:08x}"))
     };
     (next, (!is_empty).then(whole))
+}
+
+/// The first offset that anyone may have to read again.
+pub(crate) fn needed(watches: &[Arc<dyn Watch>], partition: i32, next: i64) -> i64 {
+    watches.iter().filter_map(|watch| watch.needs(partition, next)).fold(next, i64::min)
+}
+
+/// The longest note that these watchers can write.
+pub(crate) fn note_limit_bytes(watches: &[Arc<dyn Watch>]) -> usize {
+    NOTE_VERSION.len() + 11 + watches.iter().map(|watch| watch.key().len() + 2 + PAYLOAD_MAX_BYTES).sum::<usize>()
 }
 
 /// Tells all watchers which partitions come, with the notes that they kept.

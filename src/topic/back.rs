@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-use super::driver::{Assignment, SeekTo};
+use super::driver::{Assignment, SeekTo, is_not_ours};
 use super::hub::{Move, SeekRequest, Session};
 use super::lane::LaneControl;
 use crate::error::{Error, Kind, Result};
@@ -164,20 +164,36 @@ impl Session {
         self.begin_at(Arc::clone(&feed.topic), feed.partition, offset, Why::Back(None)).await.map(Some)
     }
 
-    /// Where to begin instead, when a message before the position was handled too early.
+    /// Where to begin instead: when a message before the position was handled too early, or when nobody knows how far a
+    /// dependency had come by then, which its last message tells.
     async fn begin_earlier(&self, assignment: &Assignment) -> Result<Option<i64>> {
         let (topic, partition) = (&assignment.feed.topic, assignment.feed.partition);
-        let wanted = self.watches(topic).iter().filter_map(|watch| watch.begin(partition)).min();
-        let Some(offset) = wanted.filter(|offset| *offset < assignment.from) else { return Ok(None) };
-        let offset = self.existing(topic, partition, offset).await?;
-        tracing::info!(%topic, partition, offset, position = assignment.from, "begins earlier: what was handled too early comes again");
-        Ok(Some(offset))
+        let watches = self.watches(topic);
+        let wanted = watches.iter().filter_map(|watch| watch.begin(partition)).min();
+        if let Some(offset) = wanted.filter(|offset| *offset < assignment.from) {
+            let offset = self.existing(topic, partition, offset).await?;
+            tracing::info!(%topic, partition, offset, position = assignment.from, "begins earlier: what was handled too early comes again");
+            return Ok(Some(offset));
+        }
+        let has_rows = self.makers.get(topic).is_some_and(|maker| maker.fold().is_some());
+        let is_unknown = !has_rows && watches.iter().any(|watch| watch.needs_last(partition));
+        let Some(last) = assignment.committed.filter(|next| is_unknown && *next > 0).map(|next| next - 1) else {
+            return Ok(None);
+        };
+        match self.driver.resolve(Arc::clone(topic), partition, SeekTo::Offset(last)).await {
+            Ok(last) => {
+                tracing::info!(%topic, partition, offset = last, "its last message is handled again: a checkpoint does not know its marker");
+                Ok(Some(last))
+            }
+            Err(error) if error.kind() == Kind::Seek && !is_not_ours(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The offset, or the log's start where it is gone.
     async fn existing(&self, topic: &Arc<str>, partition: i32, offset: i64) -> Result<i64> {
         match self.driver.resolve(Arc::clone(topic), partition, SeekTo::Offset(offset)).await {
-            Err(error) if error.kind() == Kind::Seek => {
+            Err(error) if error.kind() == Kind::Seek && !is_not_ours(&error) => {
                 let start = self.driver.resolve(Arc::clone(topic), partition, SeekTo::Beginning).await?;
                 tracing::error!(%topic, partition, offset, start, "the log begins later than what has to be corrected");
                 Ok(start)
@@ -275,7 +291,7 @@ impl Session {
         let assignment = match begun {
             // The broker has taken it away, and the event that says so is on its way: it commits where to go back to, and
             // whoever has the partition next goes there.
-            Err(error) if error.kind() == Kind::Seek => {
+            Err(error) if is_not_ours(&error) => {
                 tracing::info!(%topic, partition, target, "taken away before it was rewound: {error}");
                 return Ok(());
             }

@@ -14,7 +14,7 @@ use futures::stream::BoxStream;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::conf::TopicSettings;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::flow::durable::Durable;
 use crate::flow::fold::{FoldHome, LogEnds, SourceFold};
 use crate::flow::{Guard, Position, Queue};
@@ -190,7 +190,7 @@ pub(crate) struct Kept {
 }
 
 impl From<Position> for Kept {
-    fn from(Position { topic, partition, next, note }: Position) -> Self {
+    fn from(Position { topic, partition, next, note, .. }: Position) -> Self {
         Self { topic, partition, next, crc: None, note }
     }
 }
@@ -210,6 +210,15 @@ pub(crate) enum Home {
 /// Positions of apps, by their directories.
 pub(crate) type KeptHere = Mutex<BTreeMap<PathBuf, Vec<Kept>>>;
 
+/// The broker has taken the partition away, and the event that says so is on its way.
+pub(crate) fn not_ours(place: impl Into<String>) -> Error {
+    Error::new(Kind::Seek, "the partition is not ours").at(place).retryable()
+}
+
+pub(crate) fn is_not_ours(error: &Error) -> bool {
+    error.kind() == Kind::Seek && error.is_retryable()
+}
+
 /// One app's reading connection to a broker.
 pub(crate) trait Driver: Send + Sync + 'static {
     /// Commits positions of partitions that are ours. One for a partition that was lost meanwhile is dropped, which is
@@ -224,7 +233,7 @@ pub(crate) trait Driver: Send + Sync + 'static {
 
     /// The offset that a seek would go to. Moves nothing.
     ///
-    /// Errors: `Kind::Seek` when the partition is not ours or the offset is outside the log.
+    /// Errors: [`not_ours`] when the partition is not ours, `Kind::Seek` when the offset is outside the log.
     fn resolve(&self, topic: Arc<str>, partition: i32, to: SeekTo) -> BoxFuture<'static, Result<i64>>;
 
     /// Reads a partition of ours from `offset` on, into a new feed. The lane of the old feed has ended.
@@ -347,6 +356,10 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// app reads everything and keeps its positions itself.
     fn has_groups(&self) -> bool {
         true
+    }
+    /// The longest note that it keeps with a position, in bytes, where that is bounded.
+    fn note_max_bytes(&self) -> Option<usize> {
+        None
     }
     /// Whether its topics and positions outlive the process.
     fn lasts(&self) -> bool {

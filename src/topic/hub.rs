@@ -11,13 +11,15 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::back::{Back, Drained, HubRewind, Unready, Why};
-use super::driver::{Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted};
+use super::driver::{
+    Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted, is_not_ours,
+};
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
 use super::tables;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{LaneFold, SourceFold};
-use crate::flow::tap::{Rewind, Watch, note_of, position_and_note};
+use crate::flow::tap::{Rewind, Watch, needed, position_and_note};
 use crate::flow::{Env, Position, SourceStats};
 use crate::util::step;
 
@@ -303,7 +305,7 @@ impl Session {
                 Ok(Some(earlier)) => assignment = earlier,
                 Ok(None) => {}
                 // Taken away again, and the event that says so is on its way.
-                Err(error) if error.kind() == Kind::Seek => {
+                Err(error) if is_not_ours(&error) => {
                     tracing::info!(%topic, partition, "taken away before it was read: {error}");
                     return Ok(());
                 }
@@ -355,8 +357,7 @@ impl Session {
                 over.notify_one();
             }
         });
-        let noted = note_of(maker.watches(), feed.partition, assignment.committed.unwrap_or(assignment.from));
-        let lane = Lane { control, ended, maker, noted };
+        let lane = Lane { control, ended, maker, noted: assignment.note.clone() };
         if let Some(old) = self.lanes.insert((Arc::clone(&feed.topic), feed.partition), lane) {
             old.control.kill.cancel();
         }
@@ -420,7 +421,7 @@ impl Session {
             return;
         }
         step("committed");
-        for Position { topic, partition, next, note } in moved {
+        for Position { topic, partition, next, note, .. } in moved {
             if let Some(lane) = self.lanes.get_mut(&(topic, partition)) {
                 lane.noted = note;
                 lane.control.stats.committed.store(next, Ordering::Release);
@@ -456,7 +457,8 @@ fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
         return None;
     }
     let moved = next != stats.committed.load(Ordering::Acquire) || note != lane.noted;
-    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next, note })
+    let needed = needed(lane.maker.watches(), *partition, next);
+    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next, needed, note })
 }
 
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.

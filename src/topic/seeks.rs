@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::back::Why;
-use super::driver::{Assignment, SeekTo};
+use super::driver::{Assignment, SeekTo, is_not_ours};
 use super::hub::{Key, Move, SeekRequest, Session, drain};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
-use crate::flow::tap::note_of;
+use crate::flow::tap::{needed, note_of};
 use crate::util::step;
 
 impl Session {
@@ -37,8 +37,11 @@ impl Session {
         }
         let mut targets = Vec::new();
         for (topic, partition) in keys {
-            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            targets.push((topic, partition, offset));
+            match self.driver.resolve(Arc::clone(&topic), partition, to).await {
+                Ok(offset) => targets.push((topic, partition, offset)),
+                Err(error) if is_not_ours(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         for (topic, partition, offset) in targets {
             let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };
@@ -46,6 +49,10 @@ impl Session {
             drain(vec![(key, lane)], self.revoke_timeout).await;
             match self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await {
                 Ok(assignment) => self.start_lane(&assignment, None),
+                // Whoever has it next goes on where it was.
+                Err(error) if is_not_ours(&error) => {
+                    tracing::info!(%topic, partition, "taken away before it was sought");
+                }
                 Err(error) => {
                     // Its lane has ended and nothing would read it: better no run than one that sits idle.
                     let place = format!("{topic}[{partition}]");
@@ -71,7 +78,9 @@ impl Session {
         let watches = self.watches(&topic);
         watches.iter().for_each(|watch| watch.moved(partition, why.back_to(offset), why.outage()));
         let note = note_of(watches, partition, offset);
-        let stored = self.store(vec![Position { topic, partition, next: offset, note }]).await;
+        let needed = needed(watches, partition, offset);
+        let position = Position { topic, partition, next: offset, needed, note: note.clone() };
+        let stored = self.store(vec![position]).await;
         match stored {
             // The place it came from is still committed with the offset to go back to: nothing is lost meanwhile.
             Err(error) if why != Why::Seek => {
@@ -84,6 +93,7 @@ impl Session {
                 stored?;
                 step("moved");
                 assignment.committed = Some(offset);
+                assignment.note = note;
             }
         }
         Ok(assignment)

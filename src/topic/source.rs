@@ -13,7 +13,7 @@ use super::sink::FromTopic;
 use crate::conf::OffsetReset;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{FoldPlan, HandlerTables, LaneFold, SourceFold};
-use crate::flow::tap::Watch;
+use crate::flow::tap::{Watch, note_limit_bytes};
 use crate::flow::{Budget, Env, NodeId, SourceStats, Stage, StageFactory, Stages};
 use crate::message::Message;
 use crate::source::{Attach, IntoSource, LogSource, RootKind, SharedSource, SourceOptions, boxed_stage, fan_out};
@@ -96,6 +96,7 @@ where
         }
         let group = (has_groups && !self.broadcast).then(|| Arc::<str>::from(open.settings.group_id()));
         reads_once(&open, group.as_deref(), env)?;
+        let in_group = group.is_some();
         let hub_name = format!("{} {group:?}", open.broker.reading());
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
@@ -103,6 +104,8 @@ where
         check_whole(&open, &watches, has_groups && !self.broadcast)?;
         let fold = fold(&self, &open, &options.handlers, env)?;
         check_fold(&open, &watches, fold.is_some())?;
+        check_notes(&open, &watches, in_group)?;
+        check_pipes(&open, &watches, &options.handlers)?;
         // The name that the program knows, whatever the broker calls it.
         let stats = env.add_source(&Arc::from(self.name()), self.gate().clone());
         for watch in &watches {
@@ -128,6 +131,30 @@ where
             hub.run(env).await
         }))
     }
+}
+
+/// What is kept with a position has to find room there.
+fn check_notes(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> Result<()> {
+    let bytes = note_limit_bytes(watches);
+    let Some(most) = open.backend.note_max_bytes().filter(|most| in_group && bytes > *most) else { return Ok(()) };
+    let message = format!(
+        "{} checkpoints watch it, and what they keep with a position may take {bytes} bytes, of which the broker takes \
+         {most}: give them shorter names, or fewer of them one topic",
+        watches.len()
+    );
+    Err(Error::new(Kind::Build, message).at(format!("topic {}", open.name)))
+}
+
+/// What a pipe holds back over a rewind would come out after it.
+fn check_pipes(open: &OpenTopic, watches: &[Arc<dyn Watch>], handlers: &[HandlerTables]) -> Result<()> {
+    let Some(watch) = watches.iter().find(|watch| watch.goes_back()) else { return Ok(()) };
+    let Some(piped) = handlers.iter().find(|handler| handler.is_piped) else { return Ok(()) };
+    let message = format!(
+        "handler {} reads topic {} through a pipe, which may hold back what was handled too early and give it out after the \
+         rewind: use `.hold()`, or put the pipe behind a topic",
+        piped.handler, open.name
+    );
+    Err(Error::new(Kind::Build, message).at(watch.place()))
 }
 
 /// What one member of a group cannot do: read a topic for two declarations, and read by two connections when it has a

@@ -127,9 +127,13 @@ impl Machine {
     }
 
     pub(super) fn has_recovered(&self, dependency: usize, answer: Option<bool>) -> bool {
-        let zero = |rules: &DependencyRules| rules.zero;
-        let caught_up = || match (self.highest, self.rules.dependencies.get(dependency)) {
-            (Some(highest), Some(rules)) => self.covers(dependency, highest, zero(rules)),
+        // Of what runs on and on, a dependency is always somewhat behind.
+        let wanted = if self.overridden { self.awaited } else { self.highest };
+        let caught_up = || match (wanted, self.rules.dependencies.get(dependency)) {
+            (Some(wanted), Some(rules)) => {
+                let within = if self.rules.pauses { rules.zero } else { rules.threshold };
+                self.covers(dependency, wanted, within)
+            }
             _ => true,
         };
         answer.unwrap_or_else(caught_up)
@@ -145,7 +149,7 @@ impl Machine {
         if self.rules.mode != Mode::Hold || self.phase != Phase::Down {
             return;
         }
-        let wanted = self.held_mark().max(self.awaited).max(self.highest.filter(|_| self.overridden));
+        let wanted = self.held_mark().max(self.awaited);
         for at in 0..self.dependencies.len() {
             let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
             let threshold = self.rules.dependencies.get(at).map(|rules| rules.threshold);
@@ -315,6 +319,11 @@ impl Machine {
         self.look_back(now);
     }
 
+    /// Since when messages wait for a function of the user's.
+    pub(crate) fn asked_since(&self) -> Option<Duration> {
+        self.parts.values().filter_map(|part| part.asked).min()
+    }
+
     /// Since when an outage keeps messages from passing: in hold mode the one that has waited longest.
     pub(crate) fn waiting_since(&self) -> Option<Duration> {
         let open = self.open.as_ref().filter(|_| self.is_paused())?;
@@ -340,7 +349,12 @@ impl Machine {
         if is_paused {
             match self.phase {
                 Phase::Recovering => self.forced = true,
-                _ => self.overridden = true,
+                // What comes from now on belongs to the next outage.
+                _ => {
+                    self.overridden = true;
+                    let present = if self.rules.mode == Mode::Hold { self.held_mark() } else { self.highest };
+                    self.awaited = self.awaited.max(present);
+                }
             }
             self.parts.values_mut().for_each(|part| part.held = None);
             self.events.push_back(Event::Overridden);

@@ -138,7 +138,8 @@ impl Machine {
     pub(crate) fn arrive(&mut self, message: Message, state: Option<State>, now: Duration) -> bool {
         self.began.get_or_insert(now);
         let is_early = self.is_closed() || self.is_starting(now);
-        self.parts.entry(message.partition).or_default().is_at_gate = is_early;
+        let part = self.parts.entry(message.partition).or_default();
+        (part.is_at_gate, part.asked) = (is_early, None);
         if is_early {
             return false;
         }
@@ -152,6 +153,12 @@ impl Machine {
             self.seed();
         }
         true
+    }
+
+    /// A message waits for what functions of the user's answer.
+    pub(crate) fn ask(&mut self, partition: i32, now: Duration) {
+        let part = self.parts.entry(partition).or_default();
+        (part.is_at_gate, part.asked) = (true, part.asked.or(Some(now)));
     }
 
     /// Whether the marker is not too far ahead of all others, or as far as that of the message before.
@@ -267,7 +274,7 @@ impl Machine {
     /// The message at the gate of a partition is given up.
     pub(crate) fn dropped(&mut self, partition: i32, now: Duration) {
         if let Some(part) = self.parts.get_mut(&partition) {
-            part.is_at_gate = false;
+            (part.is_at_gate, part.asked) = (false, None);
             // What it waited for is still missing, whoever has it next.
             self.awaited = self.awaited.max(part.held.take().map(|(mark, _)| mark));
         }

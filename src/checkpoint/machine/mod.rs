@@ -153,6 +153,8 @@ struct Part {
     /// A message waits, for whatever reason.
     is_at_gate: bool,
     doubt: Option<Doubt>,
+    /// Since when a function of the user's is asked about a message.
+    asked: Option<Duration>,
     /// What was kept says that a dependency was down, for this marker, in the outage of this number.
     was_down: Option<(Mark, u64)>,
     /// What was kept says to begin here.

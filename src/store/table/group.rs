@@ -111,7 +111,12 @@ mod tests {
             table: Arc::new(()),
             fold: super::super::source::SourceTables::make,
         };
-        HandlerTables { handler: name.into(), tables: tables.iter().map(table).collect(), has_ids: false }
+        HandlerTables {
+            handler: name.into(),
+            tables: tables.iter().map(table).collect(),
+            has_ids: false,
+            is_piped: false,
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::topic::begin::Bounds;
 use crate::topic::driver::{
-    Assignment, Driver, Event, EventSender, Feed, Kept, Membership, SeekTo, Subscription, Wanted,
+    Assignment, Driver, Event, EventSender, Feed, Kept, Membership, SeekTo, Subscription, Wanted, not_ours,
 };
 
 /// How often a topic that is missing is looked for.
@@ -186,7 +186,7 @@ impl<L: Log> Inner<L> {
 
     /// The topic, and where the log of a partition of ours begins and ends.
     async fn bounds(&self, topic: &Arc<str>, partition: i32) -> Result<(&Wanted, Bounds)> {
-        let not_ours = || Error::new(Kind::Seek, "the partition is not ours").at(place(topic, partition));
+        let not_ours = || not_ours(place(topic, partition));
         let wanted = self.topics.iter().find(|wanted| wanted.name == *topic).ok_or_else(not_ours)?;
         let partitions = self.log.partitions(wanted).await?.unwrap_or_default();
         let own = partitions.into_iter().find(|(number, _)| *number == partition);
@@ -206,7 +206,7 @@ impl<L: Log> Inner<L> {
 
     async fn stamp(&self, positions: Vec<Position>) -> Result<Vec<Kept>> {
         let mut stamped = Vec::with_capacity(positions.len());
-        for Position { topic, partition, next, note } in positions {
+        for Position { topic, partition, next, note, .. } in positions {
             self.log.sync(&topic, partition).await?;
             let crc = match next {
                 ..=0 => None,

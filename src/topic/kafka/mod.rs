@@ -73,7 +73,14 @@ impl KafkaBackend {
 /// How long a broker may take to tell the cluster's identity before it is asked again.
 const IDENTITY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The default of brokers' `offset.metadata.max.bytes`.
+const OFFSET_METADATA_MAX_BYTES: usize = 4096;
+
 impl Backend for KafkaBackend {
+    fn note_max_bytes(&self) -> Option<usize> {
+        Some(OFFSET_METADATA_MAX_BYTES)
+    }
+
     fn subscribe(&self, subscription: Subscription, events: EventSender) -> Result<Arc<dyn Driver>> {
         Ok(reading::subscribe(self, subscription, events)?)
     }

@@ -23,7 +23,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::message::Record;
 use crate::topic::begin;
-use crate::topic::driver::{Assignment, OutOfRange, Subscription};
+use crate::topic::driver::{Assignment, OutOfRange, Subscription, not_ours};
 
 /// How long the thread sleeps at most, and how often it looks at every queue whether it was told to or not.
 const TICK: Duration = Duration::from_millis(50);
@@ -254,13 +254,13 @@ impl Reader {
     fn seek(&mut self, place: &Place, offset: i64) -> Result<Assignment> {
         let ours = self.parts.iter().find(|part| part.is(&place.0, place.1) && !part.is_stopped());
         if ours.is_none() {
-            return Err(Error::new(Kind::Seek, "the partition is not ours").at(name(place)));
+            return Err(not_ours(name(place)));
         }
         self.move_to(place, offset)?;
         let epoch = self.next_epoch();
         self.commits.forget(place);
         let part = self.parts.iter_mut().find(|part| part.is(&place.0, place.1));
-        let part = part.ok_or_else(|| Error::new(Kind::Seek, "the partition is not ours").at(name(place)))?;
+        let part = part.ok_or_else(|| not_ours(name(place)))?;
         part.restart(offset, epoch);
         self.signal.raise();
         Ok(Assignment { feed: Arc::clone(&part.feed), from: offset, committed: None, note: None })

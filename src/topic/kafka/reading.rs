@@ -25,7 +25,7 @@ use super::{Admin, KafkaBackend};
 use crate::conf::KafkaConfig;
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
-use crate::topic::driver::{Assignment, Driver, EventSender, Membership, SeekTo, Subscription};
+use crate::topic::driver::{Assignment, Driver, EventSender, Membership, SeekTo, Subscription, not_ours};
 
 /// Wishes of the app that may wait for the thread.
 const COMMANDS_MAX: usize = 64;
@@ -176,7 +176,7 @@ impl Driver for KafkaDriver {
         async move {
             let refuse = |why: String| Err(Error::new(Kind::Seek, why).at(name(&place)));
             if !owned {
-                return refuse("the partition is not ours".to_owned());
+                return Err(not_ours(name(&place)));
             }
             let asked = place.clone();
             let found = lookup::blocking(&lookup, "cannot look up where to seek", move |lookup| {

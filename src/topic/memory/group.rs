@@ -51,7 +51,8 @@ pub(super) struct Group {
     owners: BTreeMap<Tp, Owner>,
     /// What members have lost and have not been told about.
     lost: BTreeMap<MemberId, BTreeSet<Tp>>,
-    offsets: BTreeMap<Tp, i64>,
+    /// Positions, and the first offset that may be read again after each.
+    offsets: BTreeMap<Tp, (i64, i64)>,
     /// What was committed with some of them.
     notes: BTreeMap<Tp, Arc<str>>,
     /// Every topic that a member has ever subscribed to, while it exists.
@@ -81,11 +82,16 @@ impl Group {
     }
 
     pub(super) fn offset(&self, tp: &Tp) -> Option<i64> {
-        self.offsets.get(tp).copied()
+        self.offsets.get(tp).map(|(next, _)| *next)
     }
 
-    pub(super) fn set_offset(&mut self, tp: Tp, next: i64) {
-        self.offsets.insert(tp, next);
+    /// Records from here on may be read again.
+    pub(super) fn needed(&self, tp: &Tp) -> Option<i64> {
+        self.offsets.get(tp).map(|(_, needed)| *needed)
+    }
+
+    pub(super) fn set_offset(&mut self, tp: Tp, next: i64, needed: i64) {
+        self.offsets.insert(tp, (next, needed.min(next)));
     }
 
     pub(super) fn note(&self, tp: &Tp) -> Option<Arc<str>> {
@@ -262,7 +268,7 @@ mod tests {
     #[test]
     fn a_deleted_topic_is_lost_with_its_positions() {
         let mut group = group_of_two();
-        group.set_offset(partitions(0..1).remove(0), 7);
+        group.set_offset(partitions(0..1).remove(0), 7, 7);
         group.forget(&Arc::from("t"));
         group.rebalance(&[]);
         assert_eq!(group.next_step(1), Some(Step::Lost(partitions(0..4))));

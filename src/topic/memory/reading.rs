@@ -11,7 +11,7 @@ use super::state::{State, unknown};
 use crate::error::{Error, Kind, Result};
 use crate::flow::Position;
 use crate::message::{Record, place};
-use crate::topic::driver::{Assignment, Feed, Kept, Membership, SeekTo, Subscription, Wanted};
+use crate::topic::driver::{Assignment, Feed, Kept, Membership, SeekTo, Subscription, Wanted, not_ours};
 
 /// The most bytes that are moved to a feed at once: what a feed can exceed its bound by.
 const BATCH_MAX_BYTES: usize = 256 * 1024;
@@ -78,7 +78,7 @@ impl State {
         entry.join(member, wanted.keys().cloned().collect());
         for Kept { topic, partition, next, note, .. } in known {
             entry.set_note((Arc::clone(&topic), partition), note);
-            entry.set_offset((topic, partition), next);
+            entry.set_offset((topic, partition), next, next);
         }
         self.members.insert(member, Member { group: group.clone(), wanted, readings: BTreeMap::new() });
         self.rebalance(&group);
@@ -178,7 +178,7 @@ impl State {
         let Begin { from, reset } = begin(&tp, log, committed, wanted)?;
         // Reset once, not again at the next rebalance; and what a member without a group has read is not needed again.
         if reset || matches!(member.group, GroupId::Solo(_)) {
-            group.set_offset(tp.clone(), from);
+            group.set_offset(tp.clone(), from, from);
         }
         let feed = member.read(tp, from);
         self.news.data = true;
@@ -190,11 +190,11 @@ impl State {
     /// Keeps the positions of what is the member's own and forgets the others.
     pub(super) fn commit(&mut self, member: MemberId, positions: Vec<Position>) {
         let Some(group) = self.group_of(member) else { return };
-        for Position { topic, partition, next, note } in positions {
+        for Position { topic, partition, next, needed, note } in positions {
             let tp = (topic, partition);
             if group.holds(member, &tp) {
                 group.set_note(tp.clone(), note);
-                group.set_offset(tp, next);
+                group.set_offset(tp, next, needed);
             }
         }
         self.trim_starved();
@@ -202,7 +202,7 @@ impl State {
 
     pub(super) fn resolve(&mut self, member: MemberId, tp: &Tp, to: SeekTo) -> Result<i64> {
         if !self.group_of(member).is_some_and(|group| group.reads(member, tp)) {
-            return Err(Error::new(Kind::Seek, "the partition is not ours").at(format!("{}[{}]", tp.0, tp.1)));
+            return Err(not_ours(format!("{}[{}]", tp.0, tp.1)));
         }
         let log = find(&self.topics, tp)?;
         match to {
@@ -263,7 +263,7 @@ impl State {
     fn note_solo_progress(&mut self, id: MemberId) {
         let Some(member) = self.members.get(&id) else { return };
         if let (GroupId::Solo(_), Some(group)) = (&member.group, self.groups.get_mut(&member.group)) {
-            member.readings.iter().for_each(|(tp, reading)| group.set_offset(tp.clone(), reading.next));
+            member.readings.iter().for_each(|(tp, reading)| group.set_offset(tp.clone(), reading.next, reading.next));
         }
     }
 

@@ -170,7 +170,7 @@ impl State {
         }
         let floor = |(partition, start): (i32, i64)| {
             let tp: Tp = (Arc::clone(name), partition);
-            let committed = groups.iter().map(|group| group.offset(&tp).unwrap_or(start));
+            let committed = groups.iter().map(|group| group.needed(&tp).unwrap_or(start));
             let reading = self.members.values().filter_map(|member| member.next(&tp));
             committed.chain(reading).min().unwrap_or(start)
         };

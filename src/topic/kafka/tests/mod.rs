@@ -180,7 +180,7 @@ pub(super) async fn read(feed: &Arc<Feed>, count: usize) -> Vec<Record> {
 }
 
 pub(super) fn position(topic: &Arc<str>, partition: i32, next: i64) -> Position {
-    Position { topic: Arc::clone(topic), partition, next, note: None }
+    Position { topic: Arc::clone(topic), partition, next, needed: next, note: None }
 }
 
 pub(super) fn offsets(records: &[Record]) -> Vec<i64> {

@@ -24,7 +24,7 @@ pub(super) fn tp(partition: i32) -> Tp {
 }
 
 pub(super) fn at(partition: i32, next: i64) -> Position {
-    Position { topic: "t".into(), partition, next, note: None }
+    Position { topic: "t".into(), partition, next, needed: next, note: None }
 }
 
 pub(super) fn wanted() -> Wanted {

@@ -87,7 +87,13 @@ impl World {
                 for tp in partitions {
                     self.workers[index].app.lanes.remove(&tp);
                     let next = self.workers[index].handled.remove(&tp).unwrap();
-                    positions.push(Position { topic: Arc::clone(&tp.0), partition: tp.1, next, note: None });
+                    positions.push(Position {
+                        topic: Arc::clone(&tp.0),
+                        partition: tp.1,
+                        next,
+                        needed: next,
+                        note: None,
+                    });
                     self.committed.insert(tp, next);
                 }
                 answer.send(positions).unwrap();
@@ -115,6 +121,7 @@ impl World {
             topic: Arc::clone(topic),
             partition: *partition,
             next: *next,
+            needed: *next,
             note: None,
         });
         worker.app.driver.commit(positions.collect()).await.unwrap();
