@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::error::{Error, Kind, Result};
-use crate::flow::NodeId;
+use crate::flow::{Env, NodeId};
 use crate::source::Guarded;
 
+mod evicting;
 mod guards;
 
 /// One handler between nodes.
@@ -42,6 +43,11 @@ impl Graph {
 
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &str> {
         self.edges.iter().map(|edge| &*edge.handler)
+    }
+
+    /// Warns of caches that drop rows which checkpoints rely on.
+    pub(crate) fn warn(&self, env: &Env) {
+        evicting::warn(self, &env.evicting());
     }
 
     /// Refuses in-process nodes that nobody writes, and cycles of them.

@@ -51,7 +51,7 @@ pub(crate) struct Core {
     /// The run has let go of it.
     over: AtomicBool,
     /// The callback that is being waited for.
-    calling: Mutex<Option<&'static str>>,
+    calling: Mutex<Option<(&'static str, Duration)>>,
 }
 
 /// The highest marker of the messages that passed a lane without a look at the machine, since the last look.
@@ -211,12 +211,13 @@ impl Core {
         self.over.store(true, Ordering::Release);
     }
 
-    pub(crate) fn calling(&self) -> Option<&'static str> {
+    /// The callback that is being waited for, and since when.
+    pub(crate) fn calling(&self) -> Option<(&'static str, Duration)> {
         *lock(&self.calling)
     }
 
     pub(crate) fn set_calling(&self, callback: Option<&'static str>) {
-        *lock(&self.calling) = callback;
+        *lock(&self.calling) = callback.map(|callback| (callback, self.now()));
     }
 
     pub(crate) fn next_event(&self) -> Option<Event> {

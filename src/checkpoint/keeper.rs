@@ -97,7 +97,9 @@ impl Keeper {
         let limit = self.env.parts().settings.watchdog_timeout();
         let status = super::status::of(&self.core);
         let since = |machine: &Machine| machine.waiting_since().into_iter().chain(machine.asked_since()).min();
-        let waited = self.core.look(since).map(|since| self.core.now().saturating_sub(since));
+        let calling = self.core.calling().map(|(_, since)| since);
+        let waited =
+            self.core.look(since).into_iter().chain(calling).min().map(|since| self.core.now().saturating_sub(since));
         let is_long = waited.is_some_and(|waited| waited >= limit);
         let notice = is_long.then(|| format!("for more than {limit:?} it {}", status.next));
         self.env.set_notice(&self.place(), notice);

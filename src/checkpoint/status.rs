@@ -115,7 +115,7 @@ pub(super) fn of(core: &Core) -> Status {
     core.look(|machine| Status {
         name: core.name.to_string(),
         doing: doing(machine, now),
-        next: next(machine, core.calling(), now),
+        next: next(machine, core.calling().map(|(name, _)| name), now),
         outage: machine.open_outage().map(|(number, _)| number),
         outage_for: machine.open_outage().map(|(_, since)| now.saturating_sub(since)),
         marker: machine.highest().map(|mark| mark.to_string()),

@@ -66,6 +66,7 @@ struct Inner {
     tasks: TaskTracker,
     phase: AtomicU8,
     singles: Mutex<Singles>,
+    evicting: Mutex<BTreeMap<NodeId, String>>,
     durables: Mutex<Vec<Arc<dyn Durable>>>,
     closers: Mutex<Vec<(u8, ExitHook)>>,
     sources: Mutex<Vec<Arc<SourceStats>>>,
@@ -82,6 +83,7 @@ impl Env {
             tasks: TaskTracker::new(),
             phase: AtomicU8::new(Phase::Starting as u8),
             singles: Mutex::default(),
+            evicting: Mutex::default(),
             durables: Mutex::default(),
             closers: Mutex::default(),
             sources: Mutex::default(),
@@ -176,6 +178,17 @@ impl Env {
     /// A value given with `stream().with(value)`.
     pub(crate) fn ext<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
         Arc::clone(self.0.parts.exts.get(&TypeId::of::<T>())?).downcast().ok()
+    }
+
+    /// A sink that drops what was written on its own.
+    #[cfg_attr(not(feature = "rocksdb"), expect(dead_code, reason = "caches do"))]
+    pub(crate) fn evicts(&self, node: NodeId, retention: String) {
+        lock(&self.0.evicting).insert(node, retention);
+    }
+
+    /// Such sinks, with what they say of it.
+    pub(crate) fn evicting(&self) -> BTreeMap<NodeId, String> {
+        lock(&self.0.evicting).clone()
     }
 
     pub(crate) fn add_durable(&self, durable: Arc<dyn Durable>) {

@@ -8,7 +8,7 @@ use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Checkpoint, Dependency};
 
-use crate::world::{Running, World};
+use crate::world::{Running, World, collect};
 
 const PARTITIONS: u32 = 4;
 /// In each partition.
@@ -210,4 +210,40 @@ async fn a_run_that_is_dropped_leaves_its_group() -> Result<()> {
 
 fn rounds() -> u64 {
     std::env::var("CHECKPOINT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2)
+}
+
+/// What another member has of the dependency is not seen here, whatever was promised: it holds back what it might cover.
+#[tokio::test]
+async fn partitions_of_the_dependency_that_are_not_here_hold_it_back() -> Result<()> {
+    let world = World::memory();
+    let (elsewhere, weather): (Topic<u64>, Topic<u64>) = (world.topic("weather", 3), world.topic("weather", 3));
+    let activity: Topic<u64> = world.topic("activity", 1);
+    let other = Running::start(App::new().handle(elsewhere, |_: u64| (), ()), world.conf(0));
+    until(|| other.handle.health().sources.iter().any(|source| source.lanes.len() == 3)).await;
+    let (dependent, dependency) = (activity.clone(), weather.clone());
+    let checkpoint = Checkpoint::named("join", move |it| {
+        it.dependent(dependent.clone(), |message| message.value)
+            .dependency(Dependency::new("weather", dependency.clone(), |message| message.value))
+            .single_member()
+            .hold()
+    });
+    let (seen, keep) = collect::<u64>();
+    let app = App::new().handle(weather, |_: u64| (), ()).handle(checkpoint.clone(), keep, ());
+    let own = Running::start(app, world.conf(1));
+    let lanes = |running: &Running| {
+        let health = running.handle.health();
+        health.sources.iter().find(|source| source.name == world.name("weather")).map_or(0, |source| source.lanes.len())
+    };
+    until(|| lanes(&own) == 1 && lanes(&other) == 2).await;
+    let (weather, activity) = (world.alone::<u64>("weather", 3), world.alone::<u64>("activity", 1));
+    for key in 0..20_u64 {
+        weather.send((key.to_string(), 100)).await?;
+    }
+    activity.send(50).await?;
+    until(|| checkpoint.status().is_ok_and(|status| status.held_lanes == 1)).await;
+    until(|| checkpoint.status().is_ok_and(|status| status.dependencies[0].held_back_by.len() == 2)).await;
+    assert!(seen.lock().unwrap().is_empty(), "what the other has may still be on its way");
+    other.stop().await?;
+    until(|| !seen.lock().unwrap().is_empty()).await;
+    own.stop().await
 }

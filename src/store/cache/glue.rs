@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use super::Cache;
 use super::open::Open;
 use super::place::WriteOutcome;
+use super::retention::Retention;
 use super::slot::Hold;
 use crate::error::{BoxError, Result};
 use crate::flow::durable::Durable;
@@ -224,6 +225,10 @@ where
     fn into_sink(self, binding: &mut SinkBinding<'_>) -> Result<CacheSink<K, V>> {
         binding.writes_to(self.node());
         let opened = self.in_app(binding.env())?;
+        let retention = self.with_place(|place| Ok(place.retention))?;
+        if retention != Retention::Keep {
+            binding.env().evicts(self.node(), retention.to_string());
+        }
         let writer = Writer::new(&opened.changes);
         Ok(CacheSink { cache: self, opened, writer, step: Step::Idle })
     }
