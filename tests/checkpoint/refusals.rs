@@ -156,6 +156,27 @@ async fn a_stream_that_two_handlers_want_is_refused() {
     assert!(text.contains("declare it as a `SharedStream`"), "{text}");
 }
 
+/// One stream has one handler, which gets the message itself.
+#[tokio::test]
+async fn messages_of_a_stream_need_not_be_clone() -> Result<()> {
+    struct Only(u32);
+    let checkpoint = Checkpoint::named("moved", |it| {
+        it.dependent(stream::iter([Only(1), Only(2)]), |only| only.0).dependency(on("a")).hold()
+    });
+    let (seen, keep) = collect::<u32>();
+    App::new().handle(checkpoint, |only: Only| only.0, keep).conf(Conf::isolated()).run().await?;
+    assert_eq!(*seen.lock().unwrap(), [1, 2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_panics_is_an_error_with_its_message() {
+    let plan = |_: Begin| -> Guard<u32> { panic!("no {}", "plan") };
+    let app = App::new().handle(Checkpoint::named("panics", plan), |_: u32| (), ());
+    let error = app.conf(Conf::isolated()).run().await.unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (Kind::Panic, "checkpoint panics: its plan panicked: no plan"));
+}
+
 #[tokio::test]
 async fn a_checkpoint_that_no_app_runs_says_so() {
     let checkpoint = Checkpoint::named("idle", numbers);
