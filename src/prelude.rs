@@ -2,7 +2,7 @@
 //! tokio and futures; traits come without a name.
 
 pub use crate::app::{App, stream};
-pub use crate::checkpoint::{Checkpoint, Dependency, Downtime};
+pub use crate::checkpoint::{Checkpoint, CheckpointHandle, Dependency, Downtime};
 pub use crate::error::Result;
 pub use crate::handler::{Ext, One, Output as _, Unit};
 pub use crate::message::{Headers, Message};

@@ -32,7 +32,8 @@ pub enum No {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source",
     label = "a handler cannot read from this",
-    note = "a source is a `Stream`, a `Topic`, a `Cache`, a `Proxy` or `every(period)`; a function that returns a stream is called: `numbers()`"
+    note = "a source is a `Stream`, a `Topic`, a `Cache`, a `Proxy`, a `SharedStream`, a `Checkpoint` or `every(period)`; a function that returns a stream is called: `numbers()`",
+    note = "each handler of a `Topic`, `Cache`, `Proxy` or `SharedStream` gets a clone: write `#[derive(Clone)]` on its messages if they have no `Clone`"
 )]
 pub trait Source<M>: Sized {
     /// The sources of a handler that has this one.

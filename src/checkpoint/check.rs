@@ -47,12 +47,22 @@ pub(crate) type DowntimeCheck = Arc<dyn Fn(Gap) -> Answer<Option<Lag>> + Send + 
 pub(crate) type RecoveryCheck = Arc<dyn Fn(Gap) -> Answer<bool> + Send + Sync>;
 
 /// What a downtime check returns: how far the dependency is behind (`None`: it is not), a `bool`, or a future of either.
+#[diagnostic::on_unimplemented(
+    message = "a downtime check cannot return `{Self}`",
+    label = "its check must return a `bool`, an `Option` of a span, or a future of either",
+    note = "a `bool` says whether the dependency is down; a `Some` how far it is behind: a duration, a number or a `Span`"
+)]
 pub trait DowntimeAnswer<M>: Sized {
     #[doc(hidden)]
     fn answer(self) -> AnswerOf<Option<Lag>>;
 }
 
 /// What a recovery check returns: a `bool`, or a future of one.
+#[diagnostic::on_unimplemented(
+    message = "a recovery check cannot return `{Self}`",
+    label = "its check must return a `bool`, or a future of one",
+    note = "it says whether the dependency has recovered"
+)]
 pub trait RecoveryAnswer<M>: Sized {
     #[doc(hidden)]
     fn answer(self) -> AnswerOf<bool>;
@@ -80,6 +90,7 @@ impl DowntimeAnswer<Plain> for bool {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F, T, M> DowntimeAnswer<Awaited<M>> for F
 where
     F: Future<Output = T> + Send + 'static,
@@ -101,6 +112,7 @@ impl RecoveryAnswer<Plain> for bool {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<F: Future<Output = bool> + Send + 'static> RecoveryAnswer<Awaited<Plain>> for F {
     fn answer(self) -> AnswerOf<bool> {
         AnswerOf(Answer::Later(Box::pin(self)))

@@ -1,6 +1,7 @@
 //! The declaration of a checkpoint, and what an app makes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,8 +17,9 @@ use super::tap::{Checks, DependentTap, has_checks};
 use crate::error::{Error, Kind, Result};
 use crate::flow::tap::Tap;
 use crate::flow::{Env, Stage};
-use crate::source::{Attach, Guarded, IntoSource, SourceOptions};
-use crate::util::Name;
+use crate::message::Message;
+use crate::source::{Attach, Guarded, IntoSource, LogSource, SourceOptions};
+use crate::util::{Name, panic_message};
 
 /// Guards one source, its dependent, against others that it depends on: it compares how far they are, and a message that
 /// is ahead of what it depends on either waits ([`hold`](Guard::hold)), or is handled, pauses the dependent, and is
@@ -65,6 +67,19 @@ pub struct Checkpoint<T: 'static> {
 enum Plan<T> {
     Fixed(fn(Begin) -> Guard<T>),
     Own(Arc<dyn Fn(Begin) -> Guard<T> + Send + Sync>),
+}
+
+impl<T> Plan<T> {
+    fn call(&self) -> Result<Guard<T>> {
+        let call = || match self {
+            Self::Fixed(plan) => plan(Begin(())),
+            Self::Own(plan) => plan(Begin(())),
+        };
+        catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+            let message = format!("its plan panicked: {}", panic_message(&*panic));
+            Error::new(Kind::Panic, message)
+        })
+    }
 }
 
 impl<T> Clone for Plan<T> {
@@ -169,7 +184,7 @@ impl<T> Drop for Opened<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> Checkpoint<T> {
+impl<T: Send + 'static> Checkpoint<T> {
     /// Opens it, attaches its dependencies, and starts its task: at the first handler.
     fn open(&self, to: &mut Attach<'_>) -> Result<Arc<Opened<T>>> {
         let env = to.env;
@@ -196,10 +211,7 @@ impl<T: Clone + Send + 'static> Checkpoint<T> {
     }
 
     fn make(&self, to: &mut Attach<'_>) -> Result<Arc<Opened<T>>> {
-        let mut guard = match &self.plan {
-            Plan::Fixed(plan) => plan(Begin(())),
-            Plan::Own(plan) => plan(Begin(())),
-        };
+        let mut guard = self.plan.call()?;
         check_plan::check(self.name(), &guard)?;
         let name: Arc<str> = Arc::from(self.name());
         let (state, codec) = guard.state.take().unzip();
@@ -303,7 +315,7 @@ impl Drop for Opening {
 #[derive(Debug)]
 pub enum FromCheckpoint {}
 
-impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
+impl<T: Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
     type Item = T;
 
     fn again(&self) -> Option<Self> {
@@ -333,7 +345,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for Checkpoint<T> {
     }
 }
 
-impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for &Checkpoint<T> {
+impl<T: Send + 'static> IntoSource<FromCheckpoint> for &Checkpoint<T> {
     type Item = T;
 
     fn again(&self) -> Option<Self> {
@@ -348,3 +360,7 @@ impl<T: Clone + Send + 'static> IntoSource<FromCheckpoint> for &Checkpoint<T> {
         self.clone().attach(to, label, options, make)
     }
 }
+
+/// Of messages with a place in a log. Whether it guards their topic, or something that gives away what it got of one, is
+/// seen when the app is built.
+impl<V, K> LogSource for Checkpoint<Message<V, K>> {}

@@ -25,5 +25,5 @@ pub use check::{DowntimeAnswer, Gap, RecoveryAnswer};
 pub use declare::Checkpoint;
 pub use mark::{Mark, Marker, Measure, Span};
 pub use outage::{Downtime, Lag, Outage, Snapshot};
-pub use plan::{AtLimit, Begin, Dependency, Guard};
+pub use plan::{AtLimit, Begin, CallbackReturn, Dependency, Guard};
 pub use status::{Counts, DependencyStatus, Doing, Status};

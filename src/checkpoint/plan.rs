@@ -15,7 +15,7 @@ use crate::codec::DefaultCodec;
 use crate::error::{BoxError, Error, Kind, Result};
 use crate::flow::tap::Tap;
 use crate::flow::{NodeId, StageFactory};
-use crate::sink::SinkReturn;
+use crate::sink::{Settled, SinkReturn};
 use crate::source::{Attach, IntoSource, SourceOptions};
 
 pub(crate) type MarkOf<T> = Arc<dyn Fn(&T) -> Mark + Send + Sync>;
@@ -191,7 +191,7 @@ impl<T> Guard<T> {
     #[must_use]
     pub fn on_downtime<R, M>(mut self, callback: impl Fn(Arc<Outage>) -> R + Send + Sync + 'static) -> Self
     where
-        R: SinkReturn<M, Wait: 'static> + 'static,
+        R: CallbackReturn<M>,
     {
         self.on_downtime = Some(boxed(callback));
         self
@@ -202,7 +202,7 @@ impl<T> Guard<T> {
     #[must_use]
     pub fn on_recovery<R, M>(mut self, callback: impl Fn(Arc<Outage>) -> R + Send + Sync + 'static) -> Self
     where
-        R: SinkReturn<M, Wait: 'static> + 'static,
+        R: CallbackReturn<M>,
     {
         self.on_recovery = Some(boxed(callback));
         self
@@ -234,15 +234,28 @@ impl<T> std::fmt::Debug for Guard<T> {
     }
 }
 
-fn boxed<R, M>(callback: impl Fn(Arc<Outage>) -> R + Send + Sync + 'static) -> Callback
-where
-    R: SinkReturn<M, Wait: 'static> + 'static,
-{
-    use crate::sink::Settled;
-    Arc::new(move |outage| match callback(outage).settle() {
-        Settled::Now(result) => Box::pin(std::future::ready(result)),
-        Settled::Later(wait) => Box::pin(wait),
-    })
+fn boxed<R: CallbackReturn<M>, M>(callback: impl Fn(Arc<Outage>) -> R + Send + Sync + 'static) -> Callback {
+    Arc::new(move |outage| callback(outage).end())
+}
+
+/// What a callback returns: nothing, a `Result<(), _>`, or a future of either, as a sink does.
+#[diagnostic::on_unimplemented(
+    message = "a callback cannot return `{Self}`: its result would be lost",
+    label = "its callback must return `()`, `Result<(), E>`, or a future of either"
+)]
+pub trait CallbackReturn<M>: 'static {
+    #[doc(hidden)]
+    fn end(self) -> BoxFuture<'static, Result<(), BoxError>>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<R: SinkReturn<M, Wait: 'static> + 'static, M> CallbackReturn<M> for R {
+    fn end(self) -> BoxFuture<'static, Result<(), BoxError>> {
+        match self.settle() {
+            Settled::Now(result) => Box::pin(std::future::ready(result)),
+            Settled::Later(wait) => Box::pin(wait),
+        }
+    }
 }
 
 /// Something that a dependent depends on: a source, and how its messages say how far they are.

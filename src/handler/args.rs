@@ -48,7 +48,8 @@ impl<T, E: Into<BoxError>> FromItem<std::result::Result<T, E>> for T {
 #[diagnostic::on_unimplemented(
     message = "a handler cannot ask for `{Self}`",
     label = "unknown handler argument",
-    note = "after the message a handler takes any of `Unit`, `Ext<T>`"
+    note = "after the message a handler takes any of `Unit`, `Ext<T>`, and, as options, `Option<Downtime>` and `Option<CheckpointHandle>`",
+    note = "then it takes `&mut Rows<K, V>` for each table"
 )]
 pub trait Argument: Sized + Send {
     /// What is found when the app is built.

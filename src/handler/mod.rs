@@ -24,7 +24,7 @@ use outputs::Try;
 /// the message and then any [`Argument`]s. `M` tells the kinds apart.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler for `{In}`",
-    note = "a handler takes nothing, or the message (`{In}` or its value), then `Unit` or `Ext<T>`, then `&mut Rows<K, V>` for each `.table(…)`; closures must name the type: `|n: u32| …`"
+    note = "a handler takes nothing, or the message (`{In}` or its value), then any of `Unit`, `Ext<T>`, `Option<Downtime>`, `Option<CheckpointHandle>`, then `&mut Rows<K, V>` for each `.table(…)`; closures must name the type: `|n: u32| …`"
 )]
 pub trait Handler<In, M>: Send + Sync + Sized + 'static {
     /// How a lane drives what it returns.

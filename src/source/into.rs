@@ -45,11 +45,13 @@ impl<In> Clone for SourceOptions<In> {
     }
 }
 
-/// What can be a source: any `Stream`, a `Topic`, a `Cache` (its changes), a `Proxy`, [`every`](super::every).
+/// What can be a source: any `Stream`, a `Topic`, a `Cache` (its changes), a `Proxy`, a `SharedStream`, a `Checkpoint`,
+/// [`every`](super::every).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source",
     label = "a handler cannot read from this",
-    note = "a source is a `Stream`, a `Topic`, a `Cache`, a `Proxy` or `every(period)`; a function that returns a stream is called: `numbers()`"
+    note = "a source is a `Stream`, a `Topic`, a `Cache`, a `Proxy`, a `SharedStream`, a `Checkpoint` or `every(period)`; a function that returns a stream is called: `numbers()`",
+    note = "each handler of a `Topic`, `Cache`, `Proxy` or `SharedStream` gets a clone: write `#[derive(Clone)]` on its messages if they have no `Clone`"
 )]
 pub trait IntoSource<M>: Sized {
     /// What it gives.
@@ -70,11 +72,11 @@ pub trait IntoSource<M>: Sized {
         F: Fn() -> St + Send + Sync + 'static;
 }
 
-/// A source whose positions can be stored with the rows of a table: a topic.
+/// A source whose positions can be stored with the rows of a table: a topic, or a checkpoint that guards one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot fill a table",
     label = "`table` needs a topic as its source",
-    note = "rows are stored with a position in a topic's log; send this to a `Topic` first, and read that"
+    note = "rows are stored with a position in a topic's log; send this to a `Topic` first, and read that, or a `Checkpoint` that guards it"
 )]
 pub trait LogSource {}
 

@@ -113,6 +113,21 @@ async fn dependent_and_dependency_behind_one_source_are_refused() {
     assert!(text.contains("proxy a and proxy b both come from proxy source"), "{text}");
 }
 
+/// Closures are called after their place in the program, which a helper gives to several.
+#[tokio::test]
+async fn two_handlers_of_one_name_may_fill_dependent_and_dependency() -> Result<()> {
+    let (a, b) = (Proxy::<u32>::named("a"), Proxy::<u32>::named("b"));
+    let (on_a, on_b) = (a.clone(), b.clone());
+    let checkpoint = Checkpoint::named("alike", move |it| {
+        it.dependent(on_a.clone(), |n| *n).dependency(Dependency::new("b", on_b.clone(), |n| *n)).hold()
+    });
+    let fill = |app: App, proxy: Proxy<u32>| app.handle(stream::iter(0..5_u32), |n: u32| n, proxy);
+    let (seen, keep) = collect::<u32>();
+    fill(fill(App::new(), a), b).handle(checkpoint, |n: u32| n, keep).conf(Conf::isolated()).run().await?;
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2, 3, 4]);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_dependency_that_is_shared_by_a_group_is_refused_unless_one_member_is_promised() -> Result<()> {
     let world = World::memory();
@@ -139,6 +154,27 @@ async fn a_stream_that_two_handlers_want_is_refused() {
     let app = App::new().handle(checkpoint.clone(), |_: u32| (), ()).handle(checkpoint, |_: u32| (), ());
     let text = refused_app(app, Conf::isolated()).await;
     assert!(text.contains("declare it as a `SharedStream`"), "{text}");
+}
+
+/// One stream has one handler, which gets the message itself.
+#[tokio::test]
+async fn messages_of_a_stream_need_not_be_clone() -> Result<()> {
+    struct Only(u32);
+    let checkpoint = Checkpoint::named("moved", |it| {
+        it.dependent(stream::iter([Only(1), Only(2)]), |only| only.0).dependency(on("a")).hold()
+    });
+    let (seen, keep) = collect::<u32>();
+    App::new().handle(checkpoint, |only: Only| only.0, keep).conf(Conf::isolated()).run().await?;
+    assert_eq!(*seen.lock().unwrap(), [1, 2]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_that_panics_is_an_error_with_its_message() {
+    let plan = |_: Begin| -> Guard<u32> { panic!("no {}", "plan") };
+    let app = App::new().handle(Checkpoint::named("panics", plan), |_: u32| (), ());
+    let error = app.conf(Conf::isolated()).run().await.unwrap_err();
+    assert_eq!((error.kind(), &*error.to_string()), (Kind::Panic, "checkpoint panics: its plan panicked: no plan"));
 }
 
 #[tokio::test]

@@ -44,7 +44,8 @@ fn check_one(graph: &Graph, guarded: &Guarded, dependent: &NodeId, name: &str, d
     }
     let above = above(graph, dependent);
     let mut shared = above.nodes.intersection(&needed.nodes).map(ToString::to_string);
-    let mut handlers = above.handlers.intersection(&needed.handlers).map(|handler| format!("handler {handler}"));
+    let handlers = above.handlers.intersection(&needed.handlers).filter_map(|own| graph.edges.get(*own));
+    let mut handlers = handlers.map(|edge| format!("handler {}", edge.handler));
     let Some(shared) = shared.next().or_else(|| handlers.next()) else { return Ok(()) };
     let waits = &guarded.checkpoint;
     refuse(format!(
@@ -56,7 +57,8 @@ fn check_one(graph: &Graph, guarded: &Guarded, dependent: &NodeId, name: &str, d
 #[derive(Default)]
 struct Reached {
     nodes: BTreeSet<NodeId>,
-    handlers: BTreeSet<String>,
+    /// Their places among the edges: several may have one name.
+    handlers: BTreeSet<usize>,
 }
 
 /// Everything that has to go on for messages to come to `node`: who writes it, what those read, what guards that.
@@ -67,8 +69,8 @@ fn needed(graph: &Graph, node: &NodeId) -> Reached {
         if !reached.nodes.insert(node.clone()) {
             continue;
         }
-        for edge in writers(graph, &node) {
-            reached.handlers.insert(edge.handler.to_string());
+        for (own, edge) in writers(graph, &node) {
+            reached.handlers.insert(own);
             open.extend(edge.reads.iter().cloned());
         }
         let guards = graph.guarded.iter().filter(|own| own.dependent.as_ref() == Some(&node));
@@ -85,8 +87,8 @@ fn above(graph: &Graph, node: &NodeId) -> Reached {
         if !in_process(&node) {
             continue;
         }
-        for edge in writers(graph, &node) {
-            reached.handlers.insert(edge.handler.to_string());
+        for (own, edge) in writers(graph, &node) {
+            reached.handlers.insert(own);
             for read in &edge.reads {
                 if reached.nodes.insert(read.clone()) {
                     open.push(read.clone());
@@ -97,8 +99,8 @@ fn above(graph: &Graph, node: &NodeId) -> Reached {
     reached
 }
 
-fn writers<'a>(graph: &'a Graph, node: &'a NodeId) -> impl Iterator<Item = &'a Edge> {
-    graph.edges.iter().filter(move |edge| edge.writes.contains(node))
+fn writers<'a>(graph: &'a Graph, node: &'a NodeId) -> impl Iterator<Item = (usize, &'a Edge)> {
+    graph.edges.iter().enumerate().filter(move |(_, edge)| edge.writes.contains(node))
 }
 
 #[cfg(test)]
@@ -167,5 +169,12 @@ mod tests {
         assert_eq!(refused(split(&topic), vec![guarded(&topic, &b)]), None);
         let one = refused(vec![edge("f", &[], &[&a, &b])], vec![guarded(&a, &b)]);
         assert!(one.is_some_and(|text| text.contains("both come from handler f")));
+    }
+
+    #[test]
+    fn two_handlers_of_one_name_are_two() {
+        let (a, b) = (node("proxy", "a"), node("proxy", "b"));
+        let named_alike = vec![edge("f", &[], &[&a]), edge("f", &[], &[&b])];
+        assert_eq!(refused(named_alike, vec![guarded(&a, &b)]), None);
     }
 }

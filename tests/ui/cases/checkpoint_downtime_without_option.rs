@@ -1,0 +1,22 @@
+use slipstream::prelude::*;
+
+#[derive(Clone)]
+struct Event {
+    hour: u32,
+}
+
+static WEATHER: SharedStream<Event> = SharedStream::new("weather", || stream::iter([Event { hour: 1 }]).boxed());
+static ACTIVITY: SharedStream<Event> = SharedStream::new("activity", || stream::iter([Event { hour: 1 }]).boxed());
+
+static CHECKPOINT: Checkpoint<Event> = Checkpoint::new("activity", |it| {
+    it.dependent(&ACTIVITY, |event| event.hour)
+        .dependency(Dependency::new("weather", &WEATHER, |event| event.hour))
+        .hold()
+});
+
+#[handle(CHECKPOINT, sink = [print])]
+fn join(activity: Event, downtime: Downtime) -> String {
+    format!("{}: {downtime}", activity.hour)
+}
+
+fn main() {}
