@@ -22,6 +22,9 @@ use crate::util::{panic_message, step};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// At least.
 const LOOK_MIN: Duration = Duration::from_millis(5);
+/// How often a rewind is tried that leaves partitions where they are; what is due then stays with their positions.
+const REWINDS_MAX: u32 = 10;
+const REWIND_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) struct Keeper {
     pub core: Arc<Core>,
@@ -162,13 +165,19 @@ impl Keeper {
     async fn recover(&self, outage: Arc<Outage>) -> Result<()> {
         let number = outage.number;
         self.call(self.on_recovery.as_ref(), "on_recovery", outage).await?;
-        let targets = self.core.look(|machine| if machine.rules().rewinds { machine.targets() } else { Vec::new() });
-        if let Some(rewind) = self.core.rewind().filter(|_| !targets.is_empty()) {
-            let partitions = targets.len() as u64;
-            tracing::info!(checkpoint = &*self.core.name, outage = number, ?targets, "goes back");
+        for again in 0..REWINDS_MAX {
+            let due = self.core.look(Machine::due);
+            let Some(rewind) = self.core.rewind().filter(|_| !due.is_empty()) else { break };
+            if again > 0 {
+                // Another checkpoint was sending it back just then, and not as far; or it is about to be taken away.
+                tokio::time::sleep(REWIND_AGAIN).await;
+            }
+            tracing::info!(checkpoint = &*self.core.name, outage = number, targets = ?due, "goes back");
             step("goes back");
-            rewind.rewind(targets, number).await?;
-            self.core.counters.rewinds.fetch_add(partitions, Ordering::Relaxed);
+            let before = due.len();
+            rewind.rewind(due, number).await?;
+            let moved = before.saturating_sub(self.core.look(Machine::due).len()) as u64;
+            self.core.counters.rewinds.fetch_add(moved, Ordering::Relaxed);
         }
         // Unless it went on meanwhile, and a dependency is down again.
         if self.core.phase() == Phase::Recovering {

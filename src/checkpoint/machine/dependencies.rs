@@ -301,6 +301,12 @@ impl Machine {
         self.parts.iter().filter_map(|(partition, part)| Some((*partition, part.pending.first()?))).collect()
     }
 
+    /// The same of what was pending when all had recovered, and is where it was.
+    pub(crate) fn due(&self) -> Vec<(i32, i64)> {
+        let due = self.parts.iter().filter(|(_, part)| part.is_due);
+        due.filter_map(|(partition, part)| Some((*partition, part.pending.first()?))).collect()
+    }
+
     /// What was handled too early is on its way: the dependent goes on.
     pub(crate) fn resume(&mut self, now: Duration) {
         if self.phase != Phase::Recovering {
