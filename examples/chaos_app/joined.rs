@@ -67,7 +67,7 @@ pub async fn run(settings: Settings) -> Result<()> {
         let weather = Dependency::new("weather", dependency.clone(), |message: &Message<u64>| message.value / 2);
         let guard = it.dependent(dependent.clone(), id).dependency(weather).threshold(0);
         match &*mode {
-            "hold" => guard.hold(),
+            "hold" | "fold" => guard.hold(),
             "never" => guard.no_rewind(),
             _ => guard,
         }
@@ -85,14 +85,19 @@ pub async fn run(settings: Settings) -> Result<()> {
             anyhow::Ok((message.value, format!("{id} {seen} {} {life} {epoch}", message.partition)))
         }
     };
-    let before = kept.clone();
+    let (before, of_fold) = (kept.clone(), kept.clone());
     let keep = move |message: Message<u64>| -> slipstream::Result<Option<(u64, u64)>> {
         let time = message.value / 2;
         // The harness brings again what it does not know to have come.
         let is_news = before.get(time)?.is_none_or(|known| known < message.value);
         Ok(is_news.then_some((time, message.value)))
     };
-    let app = App::new().handle(weather.clone(), keep, kept).handle(checkpoint.clone(), join, output);
+    let mut app = App::new().handle(weather.clone(), keep, kept).handle(checkpoint.clone(), join, output);
+    let folded: Joined = Table::named("joined");
+    if settings.joins == "fold" {
+        let fold = move |message: Message<String>, rows: &mut Rows<u64, (u64, i64)>| fold(&message, &of_fold, rows);
+        app = app.handle(checkpoint.clone(), fold, ()).name("fold").table(&folded);
+    }
     let run = app.conf(settings.conf()).run();
     let of_input = settings.input.clone();
     let handle = run.handle();
@@ -107,14 +112,40 @@ pub async fn run(settings: Settings) -> Result<()> {
         let doing = checkpoint.status().ok()?.doing;
         Some(format!("{doing:?} {done}"))
     };
-    obey(tokio::runtime::Handle::current(), weather, status);
+    obey(tokio::runtime::Handle::current(), weather, status, move || wrong_rows(&folded));
     let result = run.into_future().await;
     tell("event ended");
     Ok(result?)
 }
 
+/// Of each id how often it came, and what the weather was.
+type Joined = Table<u64, (u64, i64)>;
+
+fn fold(message: &Message<String>, kept: &Cache<u64, u64>, rows: &mut Rows<u64, (u64, i64)>) -> slipstream::Result<()> {
+    let not_an_id = |error| slipstream::Error::new(slipstream::Kind::Decode, "not an id").because(error);
+    let id: u64 = message.value.parse().map_err(not_an_id)?;
+    let seen = kept.values().from(time_of(id)).rev().iter().next().transpose()?.map_or(-1, u64::cast_signed);
+    rows.update(id, |row| (row.map_or(0, |(times, _)| times) + 1, seen))
+}
+
+/// How many rows there are, and how many of them are not those of one message each with the weather of its time.
+fn wrong_rows(rows: &Joined) -> Result<String> {
+    let (mut all, mut wrong) = (0, 0);
+    for row in rows.items() {
+        let (id, (times, seen)) = row?;
+        all += 1;
+        wrong += u64::from(times != 1 || u64::try_from(seen) != Ok(2 * time_of(id) + 1));
+    }
+    Ok(format!("{all} rows, {wrong} wrong"))
+}
+
 /// Obeys until standard input ends.
-fn obey(runtime: tokio::runtime::Handle, weather: Topic<u64>, status: impl Fn() -> Option<String> + Send + 'static) {
+fn obey(
+    runtime: tokio::runtime::Handle,
+    weather: Topic<u64>,
+    status: impl Fn() -> Option<String> + Send + 'static,
+    rows: impl Fn() -> Result<String> + Send + 'static,
+) {
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             let words: Vec<&str> = line.split(' ').collect();
@@ -122,6 +153,7 @@ fn obey(runtime: tokio::runtime::Handle, weather: Topic<u64>, status: impl Fn() 
                 (None, _) => Ok("not yet".to_owned()),
                 (_, ["weather", from, to]) => runtime.block_on(bring(&weather, from, to)),
                 (_, ["close"]) => runtime.block_on(close(&weather)),
+                (_, ["rows"]) => rows(),
                 (Some(status), _) => Ok(status),
             };
             tell(&format!("reply {}", reply.unwrap_or_else(|error| format!("failed: {error:#}"))));

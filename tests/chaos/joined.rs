@@ -149,7 +149,7 @@ fn live_and_die(schedule: &Schedule, sky: &mut Sky, plan: &Plan, life: u32, deat
 }
 
 /// Lives that die, and a last one that brings everything to its end.
-fn all_lives(schedule: &Schedule, plan: &Plan, ids: u64, deaths: &[Death]) {
+fn all_lives(schedule: &Schedule, plan: &Plan, ids: u64, deaths: &[Death], at_the_end: impl FnOnce(&mut Child)) {
     let mut sky = Sky { next: 0, end: time_of(ids - 1) + 20 };
     let mut life = 0;
     for death in deaths {
@@ -165,6 +165,7 @@ fn all_lives(schedule: &Schedule, plan: &Plan, ids: u64, deaths: &[Death]) {
     assert_eq!(last.ask("close"), "closed");
     let all = format!("Running {ids}");
     until(PATIENCE, "all is right and committed", || last.ask("status") == all);
+    at_the_end(&mut last);
     last.leave();
 }
 
@@ -223,7 +224,12 @@ fn on_embedded(schedule: &Schedule, mode: &str, deaths: &[Death]) -> (Verdict, u
     let home = Home::new();
     home.feed(0..ids);
     let plan = home.plan().with("CHAOS_JOINS", mode).delay(0, 5).conf("commit.interval", "10ms");
-    all_lives(schedule, &plan, ids, deaths);
+    let of_fold = format!("{ids} rows, 0 wrong");
+    all_lives(schedule, &plan, ids, deaths, |last| {
+        if mode == "fold" {
+            assert_eq!(last.ask("rows"), of_fold, "the table is no fold over each message once, with its weather");
+        }
+    });
     (Verdict::of(&home.outputs(), ids), ids)
 }
 
@@ -242,6 +248,15 @@ fn killed_at_random_while_messages_are_held_nothing_wrong_ever_leaves() {
     let deaths = deaths(&schedule, &[], Length::read().choose(2, 50));
     let (verdict, ids) = on_embedded(&schedule, "hold", &deaths);
     verdict.check(&schedule, "hold", ids, deaths.len());
+}
+
+#[test]
+fn killed_at_random_a_table_behind_the_gate_has_each_message_once_with_its_weather() {
+    let schedule = Schedule::new("held messages in a table, embedded");
+    let deaths = deaths(&schedule, &[], Length::read().choose(2, 50));
+    let (verdict, ids) = on_embedded(&schedule, "fold", &deaths);
+    verdict.check(&schedule, "hold", ids, deaths.len());
+    schedule.figure("rows of the table that differ", 0);
 }
 
 #[test]
@@ -273,7 +288,7 @@ fn killed_at_each_step_on_kafka_the_last_value_is_that_of_the_batch_join() {
     place.feeder().feed(0..ids);
     let plan = place.plan("a").conf("group.instance.id", "a").conf("session.timeout.ms", 6000);
     let plan = plan.with("CHAOS_JOINS", "detect").delay(0, 5);
-    all_lives(&schedule, &plan, ids, &deaths);
+    all_lives(&schedule, &plan, ids, &deaths, |_| {});
     let outputs = crate::echoes::values(&servers, output, i32::from(crate::child::PARTITIONS));
     Verdict::of(&outputs, ids).check(&schedule, "detect", ids, deaths.len());
 }
