@@ -382,3 +382,89 @@ impl<M: Copy> Rising<M> {
         last
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps one word, and remembers what it was told.
+    struct Kept(&'static str);
+
+    impl Watch for Kept {
+        fn place(&self) -> String {
+            "here".to_owned()
+        }
+
+        fn key(&self) -> &str {
+            self.0
+        }
+
+        fn needs_whole(&self) -> bool {
+            false
+        }
+
+        fn handles_early(&self) -> bool {
+            false
+        }
+
+        fn opened(&self, _held: &Gate, _rewind: Option<Arc<dyn Rewind>>, _lasts: bool) -> Result<()> {
+            Ok(())
+        }
+
+        fn assigned(&self, partitions: &[(i32, Option<String>)]) -> Result<()> {
+            assert_eq!(partitions, [(3, Some(format!("word-of-{}", self.0)))]);
+            Ok(())
+        }
+
+        fn begin(&self, _partition: i32) -> Option<i64> {
+            None
+        }
+
+        fn moved(&self, _partition: i32, _back_to: Option<i64>, _outage: Option<u64>) {}
+
+        fn is_dependency(&self) -> bool {
+            self.0.contains('/')
+        }
+
+        fn needs(&self, _partition: i32, next: i64) -> Option<i64> {
+            self.is_dependency().then_some(next - 5)
+        }
+
+        fn note(&self, _partition: i32, _next: i64) -> Option<String> {
+            Some(format!("word-of-{}", self.0))
+        }
+    }
+
+    fn two() -> Vec<Arc<dyn Watch>> {
+        vec![Arc::new(Kept("join")), Arc::new(Kept("other/weather"))]
+    }
+
+    #[test]
+    fn each_watcher_finds_its_own_again() {
+        let note = note_of(&two(), 3, 9);
+        let text = note.as_deref().unwrap_or_default();
+        assert!(text.starts_with("slipstream1 other/weather=word-of-other/weather join=word-of-join ~="), "{text}");
+        assigned(two().iter(), &[(3, note)]).unwrap();
+        assert_eq!(needed(&two(), 3, 9), 4);
+        assert!(note_limit_bytes(&two()) > 2 * PAYLOAD_MAX_BYTES);
+    }
+
+    #[test]
+    fn what_is_not_as_it_was_kept_is_refused_and_what_is_not_ours_is_left_alone() {
+        let note = note_of(&two(), 3, 9).unwrap();
+        let mut damaged: Vec<String> = (12..note.len()).map(|cut| note[..cut].to_owned()).collect();
+        damaged.extend([
+            note.replace("join", "joim"),
+            note.replace("slipstream1", "slipstream2"),
+            "slipstream99".to_owned(),
+        ]);
+        let without = note.rsplit_once(" ~=").unwrap().0;
+        // Cut before its checksum it looks like one of the versions that had none.
+        for text in damaged.iter().filter(|text| text.contains('~') || !without.starts_with(text.trim_end())) {
+            assert_eq!(check(text).unwrap_err().kind(), Kind::Corrupt, "{text}");
+        }
+        for text in [without, "", "{\"json\": true}", "slipstream", "slipstreams are wind", "slipstream1x y=z"] {
+            check(text).unwrap();
+        }
+    }
+}
