@@ -6,6 +6,7 @@
 mod bindings;
 mod channels;
 mod ends;
+mod kept;
 #[cfg(feature = "kafka")]
 mod members;
 mod outages;

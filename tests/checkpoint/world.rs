@@ -83,6 +83,11 @@ impl World {
             .with("topic.metadata.refresh.interval.ms", "1000")
     }
 
+    /// Removes all that a member has kept, but not the topics.
+    pub fn forget(&self, member: usize) {
+        let _gone = std::fs::remove_dir_all(self.state_dir(member));
+    }
+
     fn state_dir(&self, member: usize) -> std::path::PathBuf {
         self.folder.path().join(format!("member-{member}"))
     }
