@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeDelta, TimeZone};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike as _};
 
 /// What the markers of a checkpoint are measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +45,15 @@ pub trait Marker: 'static {
 }
 
 /// A place on the line that markers are compared on; made by [`Marker::mark`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Mark(Value);
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 enum Value {
-    /// Nanoseconds since 1970-01-01, or of a duration.
+    /// Nanoseconds since 1970-01-01.
     Time(i128),
+    /// Nanoseconds of a duration: on the same line, and read as what it is.
+    Length(i128),
     Count(i128),
     Real(f64),
 }
@@ -59,7 +61,8 @@ enum Value {
 impl Mark {
     pub(super) fn plus(self, span: Span) -> Self {
         Self(match (self.0, span.0) {
-            (Value::Time(at), Value::Time(by)) => Value::Time(at.saturating_add(by)),
+            (Value::Time(at), Value::Length(by)) => Value::Time(at.saturating_add(by)),
+            (Value::Length(at), Value::Length(by)) => Value::Length(at.saturating_add(by)),
             (Value::Count(at), Value::Count(by)) => Value::Count(at.saturating_add(by)),
             // Not what addition makes of -0.0.
             (Value::Real(_), Value::Real(0.0)) => self.0,
@@ -72,7 +75,9 @@ impl Mark {
     /// How far it is ahead of `other`.
     pub(super) fn since(self, other: Self) -> Span {
         Span(match (self.0, other.0) {
-            (Value::Time(at), Value::Time(from)) => Value::Time(at.saturating_sub(from)),
+            (Value::Time(at) | Value::Length(at), Value::Time(from) | Value::Length(from)) => {
+                Value::Length(at.saturating_sub(from))
+            }
             (Value::Real(at), Value::Real(from)) => Value::Real(at - from),
             (Value::Count(at), Value::Count(from)) => Value::Count(at.saturating_sub(from)),
             (at, _) => at,
@@ -88,6 +93,7 @@ impl Mark {
     pub(super) fn encode(self) -> String {
         match self.0 {
             Value::Time(at) => format!("t{at}"),
+            Value::Length(at) => format!("d{at}"),
             Value::Count(at) => format!("c{at}"),
             Value::Real(at) => format!("r{:016x}", at.to_bits()),
         }
@@ -97,6 +103,7 @@ impl Mark {
         let digits = word.get(1..)?;
         Some(Self(match word.chars().next()? {
             't' => Value::Time(digits.parse().ok()?),
+            'd' => Value::Length(digits.parse().ok()?),
             'c' => Value::Count(digits.parse().ok()?),
             'r' => Value::Real(f64::from_bits(u64::from_str_radix(digits, 16).ok()?)),
             _ => return None,
@@ -107,7 +114,9 @@ impl Mark {
 impl Value {
     fn order(self, other: Self) -> Ordering {
         match (self, other) {
-            (Self::Time(a), Self::Time(b)) | (Self::Count(a), Self::Count(b)) => a.cmp(&b),
+            (Self::Time(a) | Self::Length(a), Self::Time(b) | Self::Length(b)) | (Self::Count(a), Self::Count(b)) => {
+                a.cmp(&b)
+            }
             (Self::Real(a), Self::Real(b)) => a.total_cmp(&b),
             (a, b) => a.rank().cmp(&b.rank()),
         }
@@ -115,15 +124,46 @@ impl Value {
 
     fn rank(self) -> u8 {
         match self {
-            Self::Time(_) => 0,
+            Self::Time(_) | Self::Length(_) => 0,
             Self::Count(_) => 1,
             Self::Real(_) => 2,
         }
     }
 }
 
-macro_rules! ordered {
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Count(at) => at.fmt(f),
+            Self::Real(at) => at.fmt(f),
+            Self::Time(at) => match i64::try_from(at).map(DateTime::from_timestamp_nanos) {
+                Ok(time) => time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true).fmt(f),
+                Err(_) => write!(f, "{at} ns"),
+            },
+            Self::Length(nanos) => match u64::try_from(nanos.unsigned_abs()).map(Duration::from_nanos) {
+                Ok(length) => write!(f, "{}{length:?}", if nanos < 0 { "-" } else { "" }),
+                Err(_) => write!(f, "{nanos} ns"),
+            },
+        }
+    }
+}
+
+macro_rules! on_the_line {
     ($($type:ident)*) => { $(
+        /// As people read it: a time, a duration or a number.
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        /// As people read it.
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
         impl PartialEq for $type {
             fn eq(&self, other: &Self) -> bool {
                 self.cmp(other) == Ordering::Equal
@@ -145,21 +185,7 @@ macro_rules! ordered {
         }
     )* };
 }
-ordered!(Mark Span);
-
-/// The mark as people read it: a time, or a number.
-impl fmt::Display for Mark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Value::Count(at) => at.fmt(f),
-            Value::Real(at) => at.fmt(f),
-            Value::Time(at) => match i64::try_from(at).map(DateTime::from_timestamp_nanos) {
-                Ok(time) => time.to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true).fmt(f),
-                Err(_) => write!(f, "{at} ns"),
-            },
-        }
-    }
-}
+on_the_line!(Mark Span);
 
 /// A distance between markers: a threshold, or how far something is behind.
 ///
@@ -170,13 +196,13 @@ impl fmt::Display for Mark {
 /// assert_eq!(Span::from(Duration::from_secs(90)).duration(), Some(Duration::from_secs(90)));
 /// assert_eq!(Span::from(3).to_string(), "3");
 /// ```
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Span(Value);
 
 impl Span {
     pub(super) fn unit(self) -> Measure {
         match self.0 {
-            Value::Time(_) => Measure::Time,
+            Value::Time(_) | Value::Length(_) => Measure::Time,
             Value::Count(_) => Measure::Count,
             Value::Real(_) => Measure::Real,
         }
@@ -184,7 +210,7 @@ impl Span {
 
     pub(super) fn zero(unit: Measure) -> Self {
         Self(match unit {
-            Measure::Time => Value::Time(0),
+            Measure::Time => Value::Length(0),
             Measure::Count => Value::Count(0),
             Measure::Real => Value::Real(0.0),
         })
@@ -192,7 +218,7 @@ impl Span {
 
     pub(super) fn is_negative(self) -> bool {
         match self.0 {
-            Value::Time(by) | Value::Count(by) => by < 0,
+            Value::Time(by) | Value::Length(by) | Value::Count(by) => by < 0,
             Value::Real(by) => by < 0.0 || by.is_nan(),
         }
     }
@@ -202,25 +228,16 @@ impl Span {
     }
 
     pub(super) fn decode(word: &str) -> Option<Self> {
-        Mark::decode(word).map(|mark| Self(mark.0))
+        let value = Mark::decode(word)?.0;
+        // What older versions wrote.
+        Some(Self(if let Value::Time(nanos) = value { Value::Length(nanos) } else { value }))
     }
 
     /// As a duration, where it is a time that is not negative and not longer than 584 years.
     pub fn duration(self) -> Option<Duration> {
         match self.0 {
-            Value::Time(nanos) => u64::try_from(nanos).ok().map(Duration::from_nanos),
+            Value::Length(nanos) => u64::try_from(nanos).ok().map(Duration::from_nanos),
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0, self.duration()) {
-            (_, Some(duration)) => write!(f, "{duration:?}"),
-            (Value::Time(nanos), None) => write!(f, "{nanos} ns"),
-            (Value::Count(by), None) => by.fmt(f),
-            (Value::Real(by), None) => by.fmt(f),
         }
     }
 }
@@ -235,13 +252,13 @@ fn delta_nanos(delta: TimeDelta) -> i128 {
 
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
-        Self(Value::Time(nanos(duration)))
+        Self(Value::Length(nanos(duration)))
     }
 }
 
 impl From<TimeDelta> for Span {
     fn from(delta: TimeDelta) -> Self {
-        Self(Value::Time(delta_nanos(delta)))
+        Self(Value::Length(delta_nanos(delta)))
     }
 }
 
@@ -270,34 +287,52 @@ impl Marker for NaiveDate {
 impl Marker for TimeDelta {
     const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
-        Mark(Value::Time(delta_nanos(*self)))
+        Mark(Value::Length(delta_nanos(*self)))
     }
 }
 
 impl Marker for Duration {
     const MEASURE: Measure = Measure::Time;
     fn mark(&self) -> Mark {
-        Mark(Value::Time(nanos(*self)))
+        Mark(Value::Length(nanos(*self)))
     }
 }
 
+/// How long after midnight.
+impl Marker for NaiveTime {
+    const MEASURE: Measure = Measure::Time;
+    fn mark(&self) -> Mark {
+        let seconds = i128::from(self.num_seconds_from_midnight());
+        Mark(Value::Length(seconds * 1_000_000_000 + i128::from(self.nanosecond())))
+    }
+}
+
+/// Numbers that no `i128` can hold count as the highest one.
+fn saturated<T>(number: T) -> i128
+where
+    i128: TryFrom<T>,
+{
+    i128::try_from(number).unwrap_or(i128::MAX)
+}
+
 macro_rules! integers {
-    ($($type:ident)*) => { $(
+    ($convert:path: $($type:ident)*) => { $(
         impl Marker for $type {
             const MEASURE: Measure = Measure::Count;
             fn mark(&self) -> Mark {
-                Mark(Value::Count(i128::from(*self)))
+                Mark(Value::Count($convert(*self)))
             }
         }
 
         impl From<$type> for Span {
             fn from(by: $type) -> Self {
-                Self(Value::Count(i128::from(by)))
+                Self(Value::Count($convert(by)))
             }
         }
     )* };
 }
-integers!(i8 i16 i32 i64 i128 u8 u16 u32 u64);
+integers!(i128::from: i8 i16 i32 i64 i128 u8 u16 u32 u64);
+integers!(saturated: isize usize u128);
 
 macro_rules! floats {
     ($($type:ident)*) => { $(
@@ -328,9 +363,12 @@ mod tests {
                 .map(|text| text.parse::<DateTime<chrono::Utc>>().unwrap().mark());
         let floats = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1e-300, f64::INFINITY].map(|value| value.mark());
         let counts = [i64::MIN, -1, 0, i64::MAX].map(|value| value.mark());
-        for marks in [times.as_slice(), &floats, &counts] {
+        let lengths =
+            [TimeDelta::MIN, -TimeDelta::nanoseconds(1), TimeDelta::zero(), TimeDelta::MAX].map(|own| own.mark());
+        for marks in [times.as_slice(), &floats, &counts, &lengths] {
             assert!(marks.windows(2).all(|pair| pair[0] < pair[1]));
-            assert!(marks.iter().all(|mark| Mark::decode(&mark.encode()) == Some(*mark)));
+            let copy = |mark: &Mark| Mark::decode(&mark.encode()).unwrap();
+            assert!(marks.iter().all(|mark| copy(mark) == *mark && copy(mark).to_string() == mark.to_string()));
         }
         assert!(["", "t", "x1", "tx", "r1g"].iter().all(|word| Mark::decode(word).is_none()));
     }
@@ -349,5 +387,42 @@ mod tests {
             Duration::MAX.mark().plus(Span::from(Duration::MAX)).since(Duration::MAX.mark()),
             Span::from(Duration::MAX)
         );
+    }
+
+    #[test]
+    fn durations_are_read_as_durations_and_lie_on_the_line_of_times() {
+        let hours = Duration::from_hours(2).mark();
+        assert_eq!((hours.to_string(), hours.measure()), ("7200s".to_owned(), Measure::Time));
+        assert_eq!((-TimeDelta::milliseconds(1500)).mark().to_string(), "-1.5s");
+        let noon = NaiveTime::from_hms_milli_opt(12, 0, 0, 500).unwrap().mark();
+        assert_eq!((noon, noon.to_string()), (Duration::from_millis(43_200_500).mark(), "43200.5s".to_owned()));
+        let date = DateTime::UNIX_EPOCH.mark();
+        assert_eq!(date.to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(date.plus(hours.since(date)).to_string(), "1970-01-01T02:00:00Z");
+        assert_eq!(
+            (hours.cmp(&date), hours.plus(Span::from(Duration::from_hours(1)))),
+            (Ordering::Greater, Duration::from_hours(3).mark())
+        );
+        assert_eq!(Mark::decode("t7200000000000"), Some(hours));
+    }
+
+    #[test]
+    fn spans_are_read_as_durations_whoever_wrote_them() {
+        let span = Span::from(Duration::from_mins(90));
+        for word in [span.encode(), "t5400000000000".to_owned()] {
+            let read = Span::decode(&word).unwrap();
+            assert_eq!(
+                (read, read.duration(), format!("{read} {read:?}")),
+                (span, span.duration(), "5400s 5400s".to_owned())
+            );
+        }
+    }
+
+    #[test]
+    fn integers_of_every_width_are_compared_and_the_widest_saturate() {
+        assert!((usize::MAX.mark(), isize::MIN.mark()) > (7_u128.mark(), 0_i128.mark()));
+        assert_eq!((7_u128.mark(), 7_usize.mark(), (-7_isize).mark()), (7.mark(), 7.mark(), (-7).mark()));
+        assert_eq!((u128::MAX.mark(), Span::from(u128::MAX)), (i128::MAX.mark(), Span::from(i128::MAX)));
+        assert_eq!(format!("{:?} {:?}", 20.mark(), 1.5.mark()), "20 1.5");
     }
 }

@@ -32,7 +32,7 @@ impl StateCodec {
 }
 
 /// How far a dependency is behind a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Lag {
     /// By this much.
@@ -50,6 +50,13 @@ impl fmt::Display for Lag {
             Self::Unknown => f.write_str("no marker yet"),
             Self::Recovering => f.write_str("recovering"),
         }
+    }
+}
+
+/// As people read it.
+impl fmt::Debug for Lag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -117,9 +124,10 @@ impl fmt::Display for Downtime {
     }
 }
 
+/// As people read it.
 impl fmt::Debug for Downtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -152,9 +160,9 @@ impl Snapshot {
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut map = f.debug_struct("Snapshot");
-        map.field("marker", &self.marker.map(|mark| mark.to_string()));
+        map.field("marker", &self.marker);
         for (name, mark) in &self.dependencies {
-            map.field(name, &mark.map(|mark| mark.to_string()));
+            map.field(name, mark);
         }
         map.finish_non_exhaustive()
     }
@@ -181,4 +189,19 @@ pub struct Outage {
     pub recovered: Option<Snapshot>,
     /// Per partition of the dependent, the first message that was handled too early.
     pub safe_offsets: Vec<(i32, i64)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_reads_the_same_in_both_ways_of_printing() {
+        let lags = [("news", Lag::Unknown), ("weather", Lag::By(Span::from(Duration::from_mins(90))))];
+        let downtime = Downtime::new(lags.map(|(name, lag)| (Arc::from(name), lag)).into()).unwrap();
+        assert_eq!(format!("{downtime}"), "news: no marker yet, weather: 5400s");
+        assert_eq!(format!("{downtime:?} {:?}", Lag::Recovering), format!("{downtime} recovering"));
+    }
 }

@@ -135,6 +135,7 @@ async fn the_gate_stays_closed_until_the_dependency_s_table_is_current() -> Resu
         let lookup = table.clone();
         let app = App::new()
             .handle(weather, |n: u64, rows: &mut Rows<u64, u64>| rows.put(n, n), ())
+            .name("keep")
             .table(&table)
             .handle(checkpoint, move |n: u64| lookup.get(n).map(&join), ());
         if life % 2 == 1 {

@@ -108,6 +108,8 @@ async fn held_messages_are_folded_once_on_a_log_in_the_process() -> Result<()> {
     is_exact_over_restarts(World::embedded()).await
 }
 
+static PASSED_ON: Proxy<Message<u64>> = Proxy::new("passed-on").external();
+
 /// A dependent that no position of a log comes with can wait for others, and fill no table.
 #[tokio::test]
 async fn a_dependent_that_is_no_topic_is_refused_when_it_is_built() {
@@ -126,7 +128,6 @@ async fn a_dependent_that_is_no_topic_is_refused_when_it_is_built() {
                none";
     let of_a_stream = refused(|it| it.dependent(stream::empty::<Message<u64>>(), |m| m.value)).await;
     assert!(of_a_stream.ends_with(why), "{of_a_stream}");
-    static PASSED_ON: Proxy<Message<u64>> = Proxy::new("passed-on").external();
     let of_a_proxy = refused(|it| it.dependent(&PASSED_ON, |m| m.value)).await;
     assert_eq!(of_a_proxy, format!("proxy passed-on: {why}"));
 }
@@ -150,6 +151,7 @@ mod attribute {
     }
 
     #[handle(CHECKPOINT, table = SUMS)]
+    #[expect(clippy::needless_pass_by_value, reason = "a handler gets its message")]
     fn fold(activity: Message<u64>, sums: &mut Rows<String, BTreeMap<u64, u64>>) -> Result<()> {
         count(&activity, *LATEST.lock().unwrap(), sums)
     }

@@ -24,7 +24,14 @@ fn short(words: impl Stream<Item = String>) -> impl Stream<Item = String> {
     timeout = Duration::from_secs(50),
     sink = [|n| println!("all preludes: {n}")]
 )]
-async fn length(word: String, unit: Unit, Ext(limit): Ext<Limit>) -> anyhow::Result<usize> {
+async fn length(
+    word: String,
+    unit: Unit,
+    Ext(limit): Ext<Limit>,
+    downtime: Option<Downtime>,
+    checkpoint: Option<CheckpointHandle>,
+) -> anyhow::Result<usize> {
+    ensure!(downtime.is_none() && checkpoint.is_none(), "no checkpoint guards these words");
     ensure!(word.len() <= limit.0, "too long");
     Some(word.len()).with_context(|| unit.place())
 }
