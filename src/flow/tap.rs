@@ -76,8 +76,8 @@ pub(crate) trait Watch: Send + Sync {
     /// early, from `back_to` on, after this outage or when it was assigned.
     fn moved(&self, partition: i32, back_to: Option<i64>, outage: Option<u64>);
     /// Whether it counts what handlers have done: it has to know all partitions of the source, is told of those whose rows are
-    /// built anew only when that is done, and its note is read before the position, of which it must not be ahead. Otherwise
-    /// its note is read after it, and must not be behind.
+    /// built anew only when that is done, and its note tells of all that is done before the position, or of a little more.
+    /// Otherwise the note is read after the position, and must not be behind.
     fn is_dependency(&self) -> bool;
     /// How many partitions the source has; `None` while nobody knows.
     fn expects(&self, _partitions: Option<usize>) {}
@@ -107,6 +107,8 @@ pub(crate) trait Rewind: Send + Sync {
 /// In front of a note: the version of its format. What follows are `key=payload` entries between spaces; the last one's key
 /// is [`CHECKSUM`].
 const NOTE_VERSION: &str = "slipstream1";
+/// How often a position is read again while its partition moves on; the next commit puts right what was missed by then.
+const READ_AGAIN_MAX: u32 = 100;
 /// The most that a watcher writes: numbers and markers of up to 40 digits each.
 pub(crate) const PAYLOAD_MAX_BYTES: usize = 130;
 /// How notes of other versions begin.
@@ -119,20 +121,32 @@ pub(crate) fn note_of(watches: &[Arc<dyn Watch>], partition: i32, next: i64) -> 
     position_and_note(watches, partition, || next).1
 }
 
-/// The position with what all watchers keep with it, while both move on.
+/// The position with what all watchers keep with it, while both move on. What is done is told to watchers before the
+/// position moves: a note of a dependency that is the same before and after the position was read tells of all before it.
 pub(crate) fn position_and_note(
     watches: &[Arc<dyn Watch>],
     partition: i32,
-    position: impl FnOnce() -> i64,
+    position: impl Fn() -> i64,
 ) -> (i64, Option<Arc<str>>) {
-    let (mut before, mut after) = (String::new(), String::new());
     let write = |watch: &Arc<dyn Watch>, next: i64, text: &mut String| {
         if let Some(payload) = watch.note(partition, next) {
             text.extend([" ", watch.key(), "=", &payload]);
         }
     };
-    watches.iter().filter(|watch| watch.is_dependency()).for_each(|watch| write(watch, 0, &mut before));
-    let next = position();
+    let of_dependencies = || {
+        let mut text = String::new();
+        watches.iter().filter(|watch| watch.is_dependency()).for_each(|watch| write(watch, 0, &mut text));
+        text
+    };
+    let (mut before, mut next) = (of_dependencies(), position());
+    for _ in 0..READ_AGAIN_MAX {
+        let again = of_dependencies();
+        if again == before {
+            break;
+        }
+        (before, next) = (again, position());
+    }
+    let mut after = String::new();
     watches.iter().filter(|watch| !watch.is_dependency()).for_each(|watch| write(watch, next, &mut after));
     let is_empty = before.is_empty() && after.is_empty();
     let whole = || {

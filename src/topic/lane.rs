@@ -409,9 +409,9 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             None => (self.position, low),
         };
         let in_flight = next - done + u64::from(self.in_hand && !self.stage.is_held());
-        stats.position.store(position, Ordering::Release);
-        // After the position: a note that tells of this progress finds it there.
+        // Before the position: whoever finds that finds a note that tells of this progress.
         self.stage.as_mut().progress(done);
+        stats.position.store(position, Ordering::Release);
         let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
         stats.set_progress(done, in_flight, has_work);
     }

@@ -6,7 +6,7 @@
 mod bindings;
 mod channels;
 mod ends;
-mod kept;
+mod known;
 #[cfg(feature = "kafka")]
 mod members;
 mod outages;

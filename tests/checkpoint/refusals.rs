@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use slipstream::checkpoint::{Begin, Guard};
+use slipstream::checkpoint::{AtLimit, Begin, Guard};
 use slipstream::prelude::*;
 use slipstream::testing::until;
-use slipstream::{Checkpoint, Conf, Dependency, Kind};
+use slipstream::{Checkpoint, Conf, Dependency, Kind, pipe};
 
 use crate::world::{Running, World, collect};
 
@@ -181,4 +181,99 @@ async fn a_plan_that_panics_is_an_error_with_its_message() {
 async fn a_checkpoint_that_no_app_runs_says_so() {
     let checkpoint = Checkpoint::named("idle", numbers);
     assert_eq!(checkpoint.status().unwrap_err().kind(), Kind::Closed);
+}
+
+#[tokio::test]
+async fn a_limit_of_a_pause_needs_a_pause() {
+    let limited = |it| numbers(it).dependency(on("a")).threshold(0).max_pause(Duration::from_secs(1), AtLimit::Stop);
+    let text = refused(move |it| limited(it).pause_dependent(false)).await;
+    assert!(text.contains("nothing is paused that could last too long"), "{text}");
+}
+
+#[tokio::test]
+async fn what_comes_out_of_a_pipe_cannot_be_watched() {
+    let skipped = || pipe(stream::iter([1_u32]), |numbers: Piped<u32>| numbers.skip(1));
+    let text = refused(move |it| it.dependent(skipped(), |n| *n).dependency(on("a")).hold()).await;
+    assert!(
+        text.ends_with("name the source itself as dependent or dependency, and put the pipe at its handler"),
+        "{text}"
+    );
+    let text = refused(move |it| numbers(it).dependency(Dependency::new("a", skipped(), |n| *n)).hold()).await;
+    assert!(text.starts_with("dependency a: a checkpoint cannot watch what comes out of a pipe"), "{text}");
+}
+
+/// Activities that depend on the weather, in detect mode unless `change` says otherwise.
+fn topics(
+    world: &World,
+    name: &str,
+    (dependent, dependency): (&'static str, &'static str),
+    change: fn(Guard<Message<u64>>) -> Guard<Message<u64>>,
+) -> Checkpoint<Message<u64>> {
+    let (dependent, dependency): (Topic<u64>, Topic<u64>) =
+        (world.topic(dependent, 1).broadcast(), world.topic(dependency, 1).broadcast());
+    Checkpoint::named(name.to_owned(), move |it| {
+        let on = Dependency::new("on", dependency.clone(), |message: &Message<u64>| message.value);
+        change(it.dependent(dependent.clone(), |message| message.value).dependency(on).threshold(0))
+    })
+}
+
+#[tokio::test]
+async fn a_pipe_that_may_hold_back_what_is_corrected_is_refused() -> Result<()> {
+    let world = World::memory();
+    let piped = |change| {
+        let checkpoint = topics(&world, "piped", ("activity", "weather"), change);
+        let chunked = pipe(checkpoint, |messages: Piped<Message<u64>>| messages.chunks(2));
+        App::new().handle(chunked, |_: Vec<Message<u64>>| (), ()).name("chunked")
+    };
+    let text = refused_app(piped(|guard| guard), world.conf(0)).await;
+    assert!(text.contains("handler chunked reads topic") && text.contains("use `.hold()`"), "{text}");
+    let held = Running::start(piped(Guard::hold), world.conf(0));
+    until(|| held.handle.health().state == slipstream::app::State::Running).await;
+    held.stop().await?;
+    let left = Running::start(piped(Guard::no_rewind), world.conf(0));
+    until(|| left.handle.health().state == slipstream::app::State::Running).await;
+    left.stop().await
+}
+
+#[tokio::test]
+async fn a_dependency_that_goes_on_uncorrected_is_refused() {
+    let world = World::memory();
+    let first = topics(&world, "first", ("b", "a"), |guard| guard.pause_dependent(false));
+    let second = topics(&world, "second", ("c", "b"), Guard::hold);
+    let app = App::new().handle(first, |_: u64| (), ()).handle(second, |_: u64| (), ());
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.starts_with("checkpoint second: ") && text.contains("let that one pause, or hold"), "{text}");
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_names_itself_as_a_source_is_refused() {
+    static OWN: Checkpoint<u32> = Checkpoint::new("own", |it| {
+        it.dependent(stream::iter([1_u32]), |n| *n).dependency(Dependency::new("own", &OWN, |n| *n)).hold()
+    });
+    static AGAIN: Checkpoint<u32> =
+        Checkpoint::new("again", |it| it.dependent(&AGAIN, |n| *n).dependency(on("a")).hold());
+    for own in [&OWN, &AGAIN] {
+        let text = refused_app(App::new().handle(own, |_: u32| (), ()), Conf::isolated()).await;
+        assert!(text.contains("it is among its own dependents or dependencies"), "{text}");
+    }
+}
+
+#[cfg(feature = "kafka")]
+#[tokio::test]
+async fn more_checkpoints_than_a_commit_has_room_for_are_refused() {
+    let Some(world) = World::kafka() else { return };
+    let mut app = App::new();
+    for n in 0..20 {
+        let (dependent, weather): (Topic<u64>, Topic<u64>) = (world.topic("activity", 1), world.topic("weather", 1));
+        let name = format!("{n}-{}", "x".repeat(60));
+        let checkpoint = Checkpoint::named(name, move |it| {
+            it.dependent(dependent.clone(), |message: &Message<u64>| message.value)
+                .dependency(Dependency::new("weather", weather.clone(), |message: &Message<u64>| message.value))
+                .single_member()
+                .hold()
+        });
+        app = app.handle(checkpoint, |_: u64| (), ()).name(format!("handler-{n}"));
+    }
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.contains("20 checkpoints watch it") && text.contains("4096"), "{text}");
 }

@@ -235,6 +235,10 @@ impl Machine {
         self.outages = self.outages.max(number);
         let (dependency, downtime, healthy, detected) = match known {
             Some(known) => {
+                // Messages before the one that told of it may have been early, too, and are covered sooner.
+                if self.rules.mode == Mode::Hold {
+                    self.awaited = self.awaited.max(known.detected.marker);
+                }
                 (Arc::clone(&known.dependency), known.downtime.clone(), known.healthy.clone(), known.detected.clone())
             }
             None => {

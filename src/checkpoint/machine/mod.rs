@@ -238,6 +238,7 @@ impl Machine {
         self.outages = self.outages.max(number);
         self.told_over = if unfinished.is_some() { number.saturating_sub(1) } else { number };
         self.unfinished = unfinished;
+        self.healthy.state.clone_from(&state);
         self.state = state;
     }
 

@@ -137,6 +137,23 @@ fn an_outage_goes_on_after_a_restart_under_its_number_with_what_was_known() {
 }
 
 #[test]
+fn an_outage_that_goes_on_is_not_over_when_an_earlier_message_is_covered() {
+    let rules = Rules { mode: Mode::Hold, ..rules(weather()) };
+    let mut machine = machine(rules.clone());
+    machine.beat(0, at(10, 0));
+    machine.pulse(5, at(12, 0));
+    let outage = went_down(&mut machine);
+    let mut again = again(rules, Kept::default(), &outage);
+    again.pulse(4, at(11, 0));
+    again.beat(0, at(11, 30));
+    assert_eq!(again.pulse(4, at(11, 0)), Verdict::Pass(None));
+    assert_eq!(again.told(), ["down 1 weather"]);
+    again.pulse(5, at(12, 0));
+    again.beat(0, at(12, 30));
+    assert_eq!(again.told(), ["up weather", "recovered 1"]);
+}
+
+#[test]
 fn an_outage_that_ended_while_nobody_looked_is_told_to_be_over_once() {
     for mode in [Mode::Detect, Mode::Hold] {
         let rules = Rules { mode, ..rules(weather()) };

@@ -145,7 +145,7 @@ async fn the_gate_stays_closed_until_the_dependency_s_table_is_current() -> Resu
         world.alone::<u64>("activity", 1).send(life).await?;
         let running = Running::start(app, world.conf(0));
         until(|| !seen.lock().unwrap().is_empty() || running.is_over()).await;
-        assert!(seen.lock().unwrap().iter().all(|row| row.is_some()), "looked up too early");
+        assert!(seen.lock().unwrap().iter().all(Option::is_some), "looked up too early");
         running.stop().await?;
     }
     Ok(())
