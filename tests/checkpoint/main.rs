@@ -1,7 +1,13 @@
 //! Checkpoints: what the model's suite checks (CP, BD, INT-2, S8), what cannot work, and random schedules on every
 //! backend.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test may panic and print"
+)]
 
 mod bindings;
 mod channels;
@@ -11,6 +17,9 @@ mod members;
 mod outages;
 mod property;
 mod refusals;
+#[path = "../chaos/schedule.rs"]
+#[expect(dead_code, reason = "what only kills need")]
+mod schedule;
 #[cfg(feature = "rocksdb")]
 mod tables;
 mod world;
