@@ -10,13 +10,20 @@
 )]
 
 mod bindings;
+mod bound;
+mod callbacks;
 mod channels;
 mod ends;
+mod joined;
+mod kept;
 #[cfg(feature = "kafka")]
 mod members;
 mod outages;
+mod parity;
+mod phases;
 mod property;
 mod refusals;
+mod rewinds;
 #[path = "../chaos/schedule.rs"]
 #[expect(dead_code, reason = "what only kills need")]
 mod schedule;
