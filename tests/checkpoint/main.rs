@@ -14,6 +14,8 @@ mod bound;
 mod callbacks;
 mod channels;
 mod ends;
+#[cfg(all(feature = "log", feature = "macros"))]
+mod examples;
 mod joined;
 mod kept;
 #[cfg(feature = "kafka")]
