@@ -98,7 +98,7 @@ impl Bound {
 
     /// Brings a message to a dependency, done or not.
     pub async fn bring(&self, name: &str, n: i64) {
-        until(|| self.checkpoint.status().is_ok()).await;
+        until(|| self.running.is_reading()).await;
         let (_, one) = self.dependencies.iter().find(|(own, _)| *own == name).unwrap();
         one.send(n).await.unwrap();
     }
@@ -110,14 +110,14 @@ impl Bound {
     }
 
     pub async fn send(&self, n: i64) {
-        until(|| self.checkpoint.status().is_ok()).await;
+        until(|| self.running.is_reading()).await;
         self.activity.send(n).await.unwrap();
     }
 
     /// A message of the dependent that is handled, with what the handler is told.
     pub async fn pulse(&self, n: i64) -> Option<Downtime> {
         let before = self.seen.lock().unwrap().len();
-        until(|| self.checkpoint.status().is_ok() && self.activity.gate().is_open()).await;
+        until(|| self.running.is_reading() && self.activity.gate().is_open()).await;
         self.send(n).await;
         until(|| self.seen.lock().unwrap().len() > before).await;
         self.seen.lock().unwrap().last().unwrap().1.clone()

@@ -308,7 +308,7 @@ async fn bd_2_the_marker_of_a_dependency_is_a_field_of_its_own() -> Result<()> {
     let handler = move |report: Report, downtime: Option<Downtime>| keep((report.minute, downtime.is_some()));
     let app = App::new().handle(checkpoint.clone(), handler, ());
     let running = Running::start(app, Conf::isolated());
-    until(|| checkpoint.status().is_ok()).await;
+    until(|| running.is_reading()).await;
     weather.send(Report { minute: at(10, 30), observed: at(10, 0) }).await?;
     let marker = |hour, minute| Some(slipstream::checkpoint::Marker::mark(&time(&at(hour, minute))).to_string());
     until(|| checkpoint.status().is_ok_and(|status| status.dependencies[0].marker.is_some())).await;
