@@ -82,6 +82,8 @@ chaos: setup-chaos
 	@cargo build --quiet -p slipstream-async --features $(FEATURES) --example chaos_app
 	CHAOS_LENGTH=$(LENGTH) CHAOS_SEED=$(SEED) CHAOS_FIGURES=$(FIGURES) scripts/kafka.sh run --name "chaos-$$$$" -- \
 	  cargo test --quiet -p slipstream-async --features $(FEATURES) --test chaos -- --nocapture
+	CHAOS_LENGTH=$(LENGTH) CHAOS_SEED=$(SEED) CHAOS_FIGURES=$(FIGURES) scripts/kafka.sh run --name "schedules-$$$$" -- \
+	  cargo test --quiet -p slipstream-async --features $(FEATURES) --test checkpoint property:: -- --nocapture
 	@if [[ $(LENGTH) == full ]]; then tests/chaos/write-figures.sh $(FIGURES) docs/reliability.md; fi
 
 style:

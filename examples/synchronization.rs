@@ -1,15 +1,17 @@
 //! Activities joined to the weather they happened in, while the weather falls behind.
 //!
 //! After its second message the weather pauses. The activity that comes too early is handled with what is known (the line
-//! is wrong and says so), the activities pause, and when the weather is back, the topic goes back and the line comes again,
-//! corrected.
+//! is wrong and says so), the activities pause, and when the weather is back, the topic goes back to the first activity
+//! that was not covered, and its lines come again, corrected.
 
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use slipstream::Retention;
+use slipstream::checkpoint::{Doing, Status};
 use slipstream::prelude::*;
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -20,7 +22,9 @@ struct Event {
 
 static WEATHER: Topic<Event> = Topic::new("weather").partitions(1).broadcast();
 static ACTIVITY: Topic<Event> = Topic::new("activity").partitions(1);
-static BY_TIME: Cache<DateTime<Utc>, String> = Cache::new("weather").retention(Retention::Keep);
+/// Gone when the program ends, as its topics are: a cache on disk would have tomorrow's weather in the next run. Where
+/// topics stay, a `Cache` does this.
+static BY_TIME: Mutex<BTreeMap<DateTime<Utc>, String>> = Mutex::new(BTreeMap::new());
 
 static CHECKPOINT: Checkpoint<Message<Event>> = Checkpoint::new("activity", |it| {
     it.dependent(&ACTIVITY, |message| message.value.time)
@@ -37,10 +41,20 @@ fn at(hour: u32, minute: u32, what: &str) -> Option<Event> {
     Some(Event { time, what: what.to_owned() })
 }
 
+/// Looks until the checkpoint stands like that.
+async fn until(is_meant: impl Fn(&Status) -> bool) {
+    while !CHECKPOINT.status().is_ok_and(|status| is_meant(&status)) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 fn weather() -> impl Stream<Item = Event> {
     stream! {
         for (hour, what) in [(10, "sun"), (11, "clouds"), (12, "rain"), (13, "storm"), (14, "fog")] {
-            tokio::time::sleep(Duration::from_millis(if hour == 12 { 2_000 } else { 100 })).await;
+            if hour == 12 {
+                until(|status| status.doing == Doing::Paused).await;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
             if let Some(event) = at(hour, 0, what) { yield event; }
         }
     }
@@ -48,8 +62,10 @@ fn weather() -> impl Stream<Item = Event> {
 
 fn activities() -> impl Stream<Item = Event> {
     stream! {
+        let begin = at(11, 0, "").map(|event| event.time.to_rfc3339_opts(chrono::SecondsFormat::Secs, true));
+        until(|status| status.dependencies.iter().all(|weather| weather.marker >= begin)).await;
         for (hour, minute, what) in [(10, 30, "swimming"), (11, 30, "walking home"), (12, 30, "shopping"), (13, 10, "lunch")] {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
             if let Some(event) = at(hour, minute, what) { yield event; }
         }
     }
@@ -65,18 +81,18 @@ fn bring_activity(event: Event) -> Event {
     event
 }
 
-#[handle(WEATHER, sink = [BY_TIME])]
-fn keep(weather: Event) -> (DateTime<Utc>, String) {
-    (weather.time, weather.what)
+#[handle(WEATHER)]
+fn keep(weather: Event) {
+    BY_TIME.lock().unwrap_or_else(PoisonError::into_inner).insert(weather.time, weather.what);
 }
 
 #[handle(CHECKPOINT, sink = [print])]
-fn join(activity: Event, downtime: Option<Downtime>) -> Result<String> {
+fn join(activity: Event, downtime: Option<Downtime>) -> String {
     let Event { time, what } = activity;
-    let last = BY_TIME.items().from(time).rev().iter().next().transpose()?;
-    let weather = last.map_or_else(|| "nothing known".to_owned(), |(_, weather)| weather);
+    let known = BY_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let weather = known.range(..=time).next_back().map_or("nothing known", |(_, weather)| weather);
     let late = downtime.map(|_| " (wrong: the weather is late)").unwrap_or_default();
-    Ok(format!("{what}: {weather}{late}"))
+    format!("{what}: {weather}{late}")
 }
 
 #[tokio::main]
@@ -86,9 +102,9 @@ async fn main() -> Result<()> {
     Conf::fallback("app.id", "synchronization")?;
     let run = stream();
     let handle = run.handle();
-    // Four activities, one of them twice.
+    // Four activities, and two of them again.
     let watch = async move |_stop| {
-        while handle.stats().handled("activity") < 5 {
+        while handle.stats().handled("activity") < 6 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         handle.trigger();

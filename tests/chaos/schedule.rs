@@ -41,7 +41,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// One test: its seed and its steps, both printed when it fails.
 pub struct Schedule {
     name: &'static str,
-    seed: u64,
+    pub seed: u64,
     state: Mutex<u64>,
     began: Instant,
     steps: Mutex<Vec<String>>,

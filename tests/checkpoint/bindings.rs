@@ -63,7 +63,7 @@ impl Pair {
     }
 
     async fn weather(&self, event: Event) {
-        until(|| self.checkpoint.status().is_ok()).await;
+        until(|| self.running.is_reading()).await;
         self.weather.send(event.clone()).await.unwrap();
         let marker = Some(time(&event).to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true));
         until(|| self.status().dependencies[0].marker >= marker).await;
@@ -71,7 +71,7 @@ impl Pair {
 
     async fn activity(&self, event: Event) {
         let before = self.seen.lock().unwrap().len();
-        until(|| self.activity.gate().is_open() && self.checkpoint.status().is_ok()).await;
+        until(|| self.activity.gate().is_open() && self.running.is_reading()).await;
         self.activity.send(event).await.unwrap();
         until(|| self.seen.lock().unwrap().len() > before).await;
     }
@@ -243,7 +243,7 @@ async fn the_gate_belongs_to_the_source_every_handler_waits() -> Result<()> {
         (),
     );
     let running = Running::start(app, Conf::isolated());
-    until(|| checkpoint.status().is_ok()).await;
+    until(|| running.is_reading()).await;
     activity.send(1).await?;
     until(|| checkpoint.status().is_ok_and(|status| status.held_lanes == 1)).await;
     assert_eq!(checkpoint.status()?.next, "waits for weather, then goes on");
@@ -284,7 +284,7 @@ async fn d_10_of_two_checkpoints_on_one_dependent_each_has_its_own_reason() -> R
     let (seen, keep) = collect::<u32>();
     let app = App::new().handle(first.clone(), keep, ()).handle(second.clone(), |_: u32| (), ());
     let running = Running::start(app, Conf::isolated());
-    until(|| second.status().is_ok()).await;
+    until(|| running.is_reading()).await;
     dependent.send(5).await?;
     until(|| first.status().is_ok_and(|status| status.held_lanes == 1)).await;
     a.send(6).await?;

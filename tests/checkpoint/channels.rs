@@ -28,7 +28,7 @@ async fn waits_for_slow_work(bind: impl FnOnce(App, Proxy<u32>, Arc<AtomicU32>) 
         keep,
     );
     let running = Running::start(app, World::memory().conf(0));
-    until(|| checkpoint.status().is_ok()).await;
+    until(|| running.is_reading()).await;
     let bring = async {
         for n in 1..=20_u32 {
             slow.send(n).await?;

@@ -8,6 +8,7 @@ use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Checkpoint, Dependency};
 
+use crate::schedule::Length;
 use crate::world::{Running, World, collect};
 
 const PARTITIONS: u32 = 4;
@@ -188,7 +189,7 @@ async fn an_outage_that_begins_and_ends_while_partitions_move_is_corrected() -> 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_that_is_dropped_leaves_its_group() -> Result<()> {
-    for round in 0..rounds() {
+    for round in 0..Length::read().choose(2, 6) {
         let Some(world) = World::kafka() else { return Ok(()) };
         let scene = Scene::new(world).await?;
         let (first, second) = (Member::start(&scene.world, 0), Member::start(&scene.world, 1));
@@ -206,10 +207,6 @@ async fn a_run_that_is_dropped_leaves_its_group() -> Result<()> {
         scene.close().await?;
     }
     Ok(())
-}
-
-fn rounds() -> u64 {
-    std::env::var("CHECKPOINT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2)
 }
 
 /// What another member has of the dependency is not seen here, whatever was promised: it holds back what it might cover.

@@ -1,7 +1,10 @@
-//! Random schedules: two topics, joined by time. Whatever is late, stopped, started or killed, the last value of each key
-//! is that of the batch join; in hold mode no other value ever leaves.
+//! Random schedules: topics that are joined by time. Whatever is late, stopped, started or killed, the last value of each
+//! key is that of the batch join; in hold mode no other value ever leaves.
+//!
+//! Seeds are new in each run; a failure says which one it was, and `CHAOS_SEED` begins with it. `CHAOS_LENGTH=full` takes
+//! as many as docs/reliability.md tells of; a number is a number of schedules for each kind of topics.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,11 +13,14 @@ use serde::{Deserialize, Serialize};
 use slipstream::prelude::*;
 use slipstream::{Checkpoint, Dependency};
 
+use crate::schedule::{Length, Schedule};
 use crate::world::{Running, World};
 
+/// Of one time there may be several, in several partitions: the one with the highest number counts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Weather {
     time: u64,
+    number: u64,
     value: u64,
 }
 
@@ -24,35 +30,51 @@ struct Activity {
     time: u64,
 }
 
-/// What a member has kept of the weather: survives its restarts, as a cache does.
-type Kept = Arc<Mutex<BTreeMap<u64, u64>>>;
-/// Everything that left, in order: activity, value.
-type Left = Arc<Mutex<Vec<(u64, Option<u64>)>>>;
+/// What is known of one dependency, by time and number.
+type Known = BTreeMap<(u64, u64), u64>;
+/// What a member has kept of each dependency: survives its restarts, as a cache does.
+type Kept = Arc<Mutex<Vec<Known>>>;
+/// What an activity is joined to, in the order of the dependencies.
+type Joined = Vec<Option<u64>>;
+/// Everything that left, in order: activity, values.
+type Left = Arc<Mutex<Vec<(u64, Joined)>>>;
 
 const CLOSING: u64 = u64::MAX;
+/// The dependencies; some schedules have only the first.
+const NAMES: [&str; 2] = ["weather", "news"];
 
-fn as_of(kept: &BTreeMap<u64, u64>, time: u64) -> Option<u64> {
-    kept.range(..=time).next_back().map(|(_, value)| *value)
+fn as_of(kept: &[Known], time: u64) -> Joined {
+    let last = |known: &Known| known.range(..=(time, u64::MAX)).next_back().map(|(_, value)| *value);
+    kept.iter().map(last).collect()
 }
 
 struct Plan {
     seed: u64,
     holds: bool,
+    /// Otherwise it goes on, and more has to be corrected.
+    pauses: bool,
     members: usize,
-    partitions: (u32, u32),
-    weather: Vec<Weather>,
+    /// Of the activities.
+    partitions: u32,
     activities: Vec<Activity>,
+    /// Each with its partitions.
+    dependencies: Vec<(u32, Vec<Weather>)>,
+}
+
+fn weather(random: &mut fastrand::Rng) -> Vec<Weather> {
+    let (count, mut time) = (random.u64(1..40), 1);
+    let one = |number| {
+        time += random.u64(0..5);
+        Weather { time, number, value: random.u64(..1000) }
+    };
+    (0..count).map(one).collect()
 }
 
 impl Plan {
     fn new(seed: u64, world: &World) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut time = 0;
-        let weather = (0..random.u64(1..40)).map(|_| {
-            time += random.u64(1..5);
-            Weather { time, value: random.u64(..1000) }
-        });
-        let weather: Vec<_> = weather.collect();
+        let count = if random.u8(..3) == 0 { 2 } else { 1 };
+        let dependencies = (0..count).map(|_| (random.u32(1..=4), weather(&mut random))).collect();
         let mut time = 0;
         let activities = (0..random.u64(1..60)).map(|id| {
             time += random.u64(0..4);
@@ -63,31 +85,30 @@ impl Plan {
         Self {
             seed,
             holds: random.bool(),
+            pauses: random.u8(..3) != 0,
             members: if world.has_groups { random.usize(1..=2) } else { 1 },
-            partitions: (random.u32(1..=4), random.u32(1..=4)),
+            partitions: random.u32(1..=4),
             activities,
-            weather,
+            dependencies,
         }
     }
 
     fn start(&self, world: &World, index: usize, member: &Member, left: &Left) -> Started {
         let kept = &member.kept;
-        let weather: Topic<Weather> = world.topic("weather", self.partitions.0).broadcast();
-        let activity: Topic<Activity> = world.topic("activity", self.partitions.1);
-        let (holds, dependency) = (self.holds, weather.clone());
+        let topics = self.dependencies.iter().zip(NAMES).map(|((partitions, _), name)| world.topic(name, *partitions));
+        let topics: Vec<Topic<Weather>> = topics.map(Topic::broadcast).collect();
+        let activity: Topic<Activity> = world.topic("activity", self.partitions);
+        let (holds, pauses, dependencies) = (self.holds, self.pauses, topics.clone());
         let checkpoint = Checkpoint::named("join", move |it| {
-            let guard = it
-                .dependent(activity.clone(), |message| message.value.time)
-                .dependency(Dependency::new("weather", dependency.clone(), |message| message.value.time))
-                .threshold(0);
-            if holds { guard.hold() } else { guard }
+            let guard = it.dependent(activity.clone(), |message| message.value.time).threshold(0);
+            let guard = dependencies.iter().zip(NAMES).fold(guard, |guard, (topic, name)| {
+                guard.dependency(Dependency::new(name, topic.clone(), |message| message.value.time))
+            });
+            if holds { guard.hold() } else { guard.pause_dependent(pauses) }
         });
-        let (store, lookup, left) = (Arc::clone(kept), Arc::clone(kept), Arc::clone(left));
+        let (lookup, left) = (Arc::clone(kept), Arc::clone(left));
         let is_dead = Arc::new(AtomicBool::new(false));
         let dead = Arc::clone(&is_dead);
-        let keep = move |seen: Weather| {
-            store.lock().unwrap().insert(seen.time, seen.value);
-        };
         let join = move |message: Message<Activity>| {
             let activity = message.value;
             let (partition, offset) = (message.partition, message.offset);
@@ -102,54 +123,86 @@ impl Plan {
             left.push((activity.id, found));
             Ok(())
         };
-        let app = App::new().handle(weather, keep, ()).handle(checkpoint.clone(), join, ());
+        let app = topics.into_iter().enumerate().fold(App::new(), |app, (at, topic)| {
+            let store = Arc::clone(kept);
+            let keep = move |seen: Weather| {
+                store.lock().unwrap()[at].insert((seen.time, seen.number), seen.value);
+            };
+            app.handle(topic, keep, ())
+        });
+        let app = app.handle(checkpoint.clone(), join, ());
         Started { running: Running::start(app, world.conf(index)), checkpoint, is_dead }
     }
 
-    fn expected(&self) -> BTreeMap<u64, Option<u64>> {
-        let all = self.weather.iter().map(|seen| (seen.time, seen.value)).collect();
+    fn expected(&self) -> BTreeMap<u64, Joined> {
+        let known = |all: &[Weather]| all.iter().map(|seen| ((seen.time, seen.number), seen.value)).collect();
+        let all: Vec<Known> = self.dependencies.iter().map(|(_, all)| known(all)).collect();
         self.activities.iter().map(|activity| (activity.id, as_of(&all, activity.time))).collect()
     }
 }
 
-fn last(left: &Left) -> BTreeMap<u64, Option<u64>> {
-    left.lock().unwrap().iter().copied().collect()
+fn last(left: &Left) -> BTreeMap<u64, Joined> {
+    left.lock().unwrap().iter().cloned().collect()
 }
 
-/// Writes records in order; the last ones close each partition of the dependency.
+/// Writes records in order; the last ones close each partition of the dependencies.
 struct Writer {
-    weather: Topic<Weather>,
-    activity: Topic<Activity>,
-    written: (usize, usize),
+    dependencies: Vec<(Topic<Weather>, usize)>,
+    activity: (Topic<Activity>, usize),
 }
 
 impl Writer {
-    async fn weather(&mut self, plan: &Plan, count: usize) -> Result<()> {
-        for seen in plan.weather.iter().skip(self.written.0).take(count) {
-            self.weather.send((seen.time.to_string(), seen.clone())).await?;
-            self.written.0 += 1;
+    fn new(plan: &Plan, world: &World) -> Self {
+        let topics = plan.dependencies.iter().zip(NAMES).map(|((partitions, _), name)| world.alone(name, *partitions));
+        let dependencies = topics.map(|topic| (topic, 0)).collect();
+        Self { dependencies, activity: (world.alone("activity", plan.partitions), 0) }
+    }
+
+    async fn weather(&mut self, plan: &Plan, at: usize, count: usize) -> Result<()> {
+        let (topic, written) = &mut self.dependencies[at];
+        for seen in plan.dependencies[at].1.iter().skip(*written).take(count) {
+            topic.send((seen.number.to_string(), seen.clone())).await?;
+            *written += 1;
+        }
+        Ok(())
+    }
+
+    async fn all_weather(&mut self, plan: &Plan) -> Result<()> {
+        for at in 0..plan.dependencies.len() {
+            self.weather(plan, at, usize::MAX).await?;
         }
         Ok(())
     }
 
     async fn activity(&mut self, plan: &Plan, count: usize) -> Result<()> {
-        for activity in plan.activities.iter().skip(self.written.1).take(count) {
-            self.activity.send((activity.id.to_string(), activity.clone())).await?;
-            self.written.1 += 1;
+        let (topic, written) = &mut self.activity;
+        for activity in plan.activities.iter().skip(*written).take(count) {
+            topic.send((activity.id.to_string(), activity.clone())).await?;
+            *written += 1;
         }
         Ok(())
     }
 
-    async fn close(&mut self, plan: &Plan) -> Result<()> {
-        let mut open: std::collections::BTreeSet<i32> = (0..i32::try_from(plan.partitions.0).unwrap()).collect();
-        for key in 0.. {
-            if open.is_empty() {
-                return Ok(());
+    async fn close(&self, plan: &Plan) -> Result<()> {
+        for ((topic, _), (partitions, _)) in self.dependencies.iter().zip(&plan.dependencies) {
+            let mut open: BTreeSet<i32> = (0..i32::try_from(*partitions).unwrap()).collect();
+            let closing = Weather { time: CLOSING, number: 0, value: 0 };
+            for key in 0.. {
+                if open.is_empty() {
+                    break;
+                }
+                let receipt = topic.send((format!("close {key}"), closing.clone())).await?;
+                open.remove(&receipt.partition);
             }
-            let receipt = self.weather.send((format!("close {key}"), Weather { time: CLOSING, value: 0 })).await?;
-            open.remove(&receipt.partition);
         }
         Ok(())
+    }
+
+    async fn end(self) -> Result<()> {
+        for (topic, _) in self.dependencies {
+            topic.close().await?;
+        }
+        self.activity.0.close().await
     }
 }
 
@@ -165,21 +218,20 @@ struct Started {
     is_dead: Arc<AtomicBool>,
 }
 
-async fn run(world: &World, seed: u64) -> Result<()> {
+async fn run(world: &World, seed: u64) -> Result<Found> {
     if std::env::var_os("CHECKPOINT_TRACE").is_some() {
         slipstream::log::init();
     }
     let plan = Plan::new(seed, world);
     let mut random = fastrand::Rng::with_seed(seed ^ 0x9e37_79b9);
     let left = Left::default();
-    let mut members: Vec<_> = (0..plan.members).map(|_| Member { kept: Kept::default(), running: None }).collect();
-    let weather = world.alone("weather", plan.partitions.0);
-    let activity = world.alone("activity", plan.partitions.1);
-    let mut writer = Writer { weather, activity, written: (0, 0) };
+    let kept = || Arc::new(Mutex::new(vec![Known::new(); plan.dependencies.len()]));
+    let mut members: Vec<_> = (0..plan.members).map(|_| Member { kept: kept(), running: None }).collect();
+    let mut writer = Writer::new(&plan, world);
     let pause = if world.url.starts_with("kafka") { 50 } else { 2 };
     for _ in 0..random.usize(4..16) {
         match random.u8(..8) {
-            0..=1 => writer.weather(&plan, random.usize(1..10)).await?,
+            0..=1 => writer.weather(&plan, random.usize(..plan.dependencies.len()), random.usize(1..10)).await?,
             2..=3 => writer.activity(&plan, random.usize(1..12)).await?,
             4..=5 => {
                 let index = random.usize(..members.len());
@@ -203,12 +255,11 @@ async fn run(world: &World, seed: u64) -> Result<()> {
             _ => tokio::time::sleep(Duration::from_millis(random.u64(..pause))).await,
         }
     }
-    let (weather_first, rest) = (random.bool(), (plan.weather.len(), plan.activities.len()));
-    if weather_first {
-        writer.weather(&plan, rest.0).await?;
+    if random.bool() {
+        writer.all_weather(&plan).await?;
     }
-    writer.activity(&plan, rest.1).await?;
-    writer.weather(&plan, rest.0).await?;
+    writer.activity(&plan, usize::MAX).await?;
+    writer.all_weather(&plan).await?;
     writer.close(&plan).await?;
     if members.iter().all(|member| member.running.is_none()) {
         members[0].running = Some(plan.start(world, 0, &members[0], &left));
@@ -228,11 +279,13 @@ async fn run(world: &World, seed: u64) -> Result<()> {
             .collect();
         assert!(
             began.elapsed() < Duration::from_mins(1),
-            "seed {seed} on {}: holds {}, members {}, partitions {:?}\nexpected {expected:?}\nlast     {:?}\n{statuses:#?}",
+            "seed {seed} on {}: holds {}, pauses {}, members {}, partitions {} and {:?}\nexpected {expected:?}\nlast     {:?}\n{statuses:#?}",
             world.url,
             plan.holds,
+            plan.pauses,
             plan.members,
             plan.partitions,
+            plan.dependencies.iter().map(|(partitions, _)| partitions).collect::<Vec<_>>(),
             last(&left)
         );
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -244,15 +297,34 @@ async fn run(world: &World, seed: u64) -> Result<()> {
     }
     assert_eq!(last(&left), expected, "seed {} on {}: changed while draining", plan.seed, world.url);
     if plan.holds {
-        let wrong: Vec<_> = left.lock().unwrap().iter().filter(|(id, value)| expected[id] != *value).copied().collect();
+        let left = left.lock().unwrap();
+        let wrong: Vec<_> = left.iter().filter(|(id, values)| expected[id] != *values).collect();
         assert!(
             wrong.is_empty(),
             "seed {seed} on {}: wrong values left although they should have been held: {wrong:?}",
             world.url
         );
     }
-    writer.weather.close().await?;
-    writer.activity.close().await
+    let found = Found {
+        keys: plan.activities.len(),
+        two: u64::from(plan.dependencies.len() == 2),
+        held: u64::from(plan.holds),
+        again: left.lock().unwrap().len() - plan.activities.len(),
+    };
+    writer.end().await?;
+    Ok(found)
+}
+
+/// What schedules did, for the documentation.
+#[derive(Default)]
+struct Found {
+    keys: usize,
+    /// Schedules with two dependencies.
+    two: u64,
+    /// In hold mode.
+    held: u64,
+    /// Values that left again.
+    again: usize,
 }
 
 /// Nobody is down, and nothing is on its way back.
@@ -263,37 +335,40 @@ fn are_calm(members: &[Member]) -> bool {
         .all(|status| status.is_ok_and(|status| status.doing == slipstream::checkpoint::Doing::Running))
 }
 
-fn runs(short: u64) -> u64 {
-    std::env::var("CHECKPOINT_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(short)
-}
-
-fn first() -> u64 {
-    std::env::var("CHECKPOINT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+/// So many schedules, each in a world of its own; none where there is no world.
+async fn all(name: &'static str, short: u64, full: u64, world: impl Fn() -> Option<World>) -> Result<()> {
+    let schedule = Schedule::new(name);
+    let runs = match Length::read() {
+        Length::Kills(runs) => runs.min(full),
+        length => length.choose(short, full),
+    };
+    let mut all = Found::default();
+    for seed in (0..runs).map(|run| schedule.seed.wrapping_add(run)) {
+        let Some(world) = world() else { return Ok(()) };
+        schedule.step(format!("seed {seed}"));
+        let Found { keys, two, held, again } = run(&world, seed).await?;
+        all = Found { keys: all.keys + keys, two: all.two + two, held: all.held + held, again: all.again + again };
+    }
+    schedule
+        .figure("schedules, of them with hold(), with two dependencies", format!("{runs}, {}, {}", all.held, all.two));
+    schedule.figure("keys, last values unlike the batch join", format!("{}, 0", all.keys));
+    schedule.figure("values that left again", all.again);
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_memory_the_last_value_is_that_of_the_batch_join() -> Result<()> {
-    for seed in first()..first() + runs(200) {
-        run(&World::memory(), seed).await?;
-    }
-    Ok(())
+    all("random schedules, memory", 200, 1_000, || Some(World::memory())).await
 }
 
 #[cfg(feature = "booblik")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_log_in_the_process_the_last_value_is_that_of_the_batch_join() -> Result<()> {
-    for seed in first()..first() + runs(5).min(50) {
-        run(&World::embedded(), seed).await?;
-    }
-    Ok(())
+    all("random schedules, embedded", 5, 20, || Some(World::embedded())).await
 }
 
 #[cfg(feature = "kafka")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_kafka_the_last_value_is_that_of_the_batch_join() -> Result<()> {
-    for seed in first()..first() + runs(3).min(20) {
-        let Some(world) = World::kafka() else { return Ok(()) };
-        run(&world, seed).await?;
-    }
-    Ok(())
+    all("random schedules, Kafka", 3, 20, World::kafka).await
 }

@@ -1,5 +1,6 @@
 //! What cannot work is refused when the app is built, and the error says what to do.
 
+use std::future::IntoFuture as _;
 use std::time::Duration;
 
 use slipstream::checkpoint::{AtLimit, Begin, Guard};
@@ -23,7 +24,8 @@ async fn refused(plan: impl Fn(Begin) -> Guard<u32> + Send + Sync + 'static) -> 
 }
 
 async fn refused_app(app: App, conf: Conf) -> String {
-    let error = app.conf(conf).run().await.unwrap_err();
+    let run = tokio::time::timeout(Duration::from_mins(1), app.conf(conf).run().into_future());
+    let error = run.await.expect("it was not refused").unwrap_err();
     assert_eq!(error.kind(), Kind::Build, "{error}");
     error.to_string()
 }
@@ -263,7 +265,7 @@ async fn a_checkpoint_that_names_itself_as_a_source_is_refused() {
 async fn more_checkpoints_than_a_commit_has_room_for_are_refused() {
     let Some(world) = World::kafka() else { return };
     let mut app = App::new();
-    for n in 0..20 {
+    for n in 0..40 {
         let (dependent, weather): (Topic<u64>, Topic<u64>) = (world.topic("activity", 1), world.topic("weather", 1));
         let name = format!("{n}-{}", "x".repeat(60));
         let checkpoint = Checkpoint::named(name, move |it| {
@@ -275,5 +277,5 @@ async fn more_checkpoints_than_a_commit_has_room_for_are_refused() {
         app = app.handle(checkpoint, |_: u64| (), ()).name(format!("handler-{n}"));
     }
     let text = refused_app(app, world.conf(0)).await;
-    assert!(text.contains("20 checkpoints watch it") && text.contains("4096"), "{text}");
+    assert!(text.contains("40 checkpoints watch it") && text.contains("4096"), "{text}");
 }

@@ -106,6 +106,11 @@ impl Running {
         Self { handle, task: tokio::spawn(run.into_future()) }
     }
 
+    /// Whether its sources are read: before that nobody takes what is sent to a proxy.
+    pub fn is_reading(&self) -> bool {
+        self.handle.health().state == slipstream::app::State::Running
+    }
+
     /// Drains and ends.
     pub async fn stop(self) -> Result<()> {
         self.handle.trigger();
