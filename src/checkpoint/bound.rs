@@ -9,19 +9,20 @@ use crate::flow::{Stage, UnitCx};
 
 pub(super) struct Bound<St> {
     stage: Pin<Box<St>>,
-    checkpoint: Arc<str>,
+    /// Where the unit has it while the stage is at work.
+    checkpoint: Option<Arc<str>>,
 }
 
 impl<St> Bound<St> {
     pub(super) fn new(stage: St, checkpoint: &Arc<str>) -> Self {
-        Self { stage: Box::pin(stage), checkpoint: Arc::clone(checkpoint) }
+        Self { stage: Box::pin(stage), checkpoint: Some(Arc::clone(checkpoint)) }
     }
 
     /// The others of the source see what they are bound to themselves.
     fn within<T>(&mut self, unit: &mut UnitCx, work: impl FnOnce(Pin<&mut St>, &mut UnitCx) -> T) -> T {
-        unit.set_bound(Some(&self.checkpoint));
+        std::mem::swap(unit.bound_mut(), &mut self.checkpoint);
         let result = work(self.stage.as_mut(), unit);
-        unit.set_bound(None);
+        std::mem::swap(unit.bound_mut(), &mut self.checkpoint);
         result
     }
 }

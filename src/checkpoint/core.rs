@@ -35,6 +35,8 @@ pub(crate) struct Core {
     pub waiting: WakerSet,
     /// Of the dependent: shows who holds it.
     held: OnceLock<Gate>,
+    /// What it shows.
+    shown: AtomicBool,
     rewind: OnceLock<Arc<dyn Rewind>>,
     /// What callbacks and the user's state need to be written down, where they are declared.
     wanted: Option<WantedKeeping>,
@@ -103,6 +105,7 @@ impl Core {
             turns: AtomicU64::new(1),
             waiting: WakerSet::default(),
             held: OnceLock::new(),
+            shown: AtomicBool::new(false),
             rewind: OnceLock::new(),
             wanted,
             keeping: OnceLock::new(),
@@ -236,6 +239,9 @@ impl Core {
 
     fn show(&self, holds: bool) {
         let Some(gate) = self.held.get() else { return };
+        if self.shown.swap(holds, Ordering::AcqRel) == holds {
+            return;
+        }
         let reason = format!("checkpoint:{}", self.name);
         if holds {
             gate.pause(&reason);

@@ -1,5 +1,6 @@
 //! What a checkpoint does at the gate of its dependent.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -21,10 +22,11 @@ use crate::util::panic_message;
 
 /// Turns a panic of one of the user's functions into an error.
 pub(super) fn caught<T>(core: &Core, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let message = format!("panicked: {}", panic_message(&*panic));
-        Err(Error::new(Kind::Panic, message).at(place(&core.name)))
-    })
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(panicked(core, &*panic)))
+}
+
+fn panicked(core: &Core, panic: &(dyn Any + Send)) -> Error {
+    Error::new(Kind::Panic, format!("panicked: {}", panic_message(panic))).at(place(&core.name))
 }
 
 pub(super) fn place(name: &str) -> String {
@@ -99,23 +101,10 @@ struct DependentLane<T> {
 impl<T> TapLane<T> for DependentLane<T> {
     #[inline]
     fn poll_admit(&mut self, item: &T, seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let core = Arc::clone(&self.core);
-        let polled = caught(&core, || {
-            let mark = (self.marker)(item);
-            let is_plain = self.is_clear && self.core.version() == self.seen && self.state.is_none();
-            if is_plain && self.clear_below.is_some_and(|below| mark < below) {
-                if self.passed_to.is_none_or(|to| mark > to) {
-                    self.passed_to = Some(mark);
-                    self.passed.saw(mark);
-                }
-                return Ok(Poll::Ready(None));
-            }
-            Ok(self.poll_judge(item, Message { partition: self.partition, seq, offset, mark }, cx))
-        });
-        match polled {
+        match catch_unwind(AssertUnwindSafe(|| self.poll_pass(item, seq, offset, cx))) {
             Ok(Poll::Ready(downtime)) => Poll::Ready(Ok(Some(self.view(downtime)))),
             Ok(Poll::Pending) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
+            Err(panic) => Poll::Ready(Err(panicked(&self.core, &*panic))),
         }
     }
 
@@ -135,6 +124,20 @@ impl<T> DependentLane<T> {
             None => Arc::clone(&self.calm) as View,
             downtime => Arc::new(Seen { handle: self.calm.handle.clone(), downtime }),
         }
+    }
+
+    #[inline]
+    fn poll_pass(&mut self, item: &T, seq: u64, offset: i64, cx: &mut Context<'_>) -> Poll<Option<Downtime>> {
+        let mark = (self.marker)(item);
+        let is_plain = self.is_clear && self.core.version() == self.seen && self.state.is_none();
+        if is_plain && self.clear_below.is_some_and(|below| mark < below) {
+            if self.passed_to.is_none_or(|to| mark > to) {
+                self.passed_to = Some(mark);
+                self.passed.saw(mark);
+            }
+            return Poll::Ready(None);
+        }
+        self.poll_judge(item, Message { partition: self.partition, seq, offset, mark }, cx)
     }
 
     fn poll_judge(&mut self, item: &T, message: Message, cx: &mut Context<'_>) -> Poll<Option<Downtime>> {

@@ -210,8 +210,8 @@ impl UnitCx {
         self.bound.as_ref()
     }
 
-    pub(crate) fn set_bound(&mut self, checkpoint: Option<&Arc<str>>) {
-        self.bound = checkpoint.cloned();
+    pub(crate) fn bound_mut(&mut self) -> &mut Option<Arc<str>> {
+        &mut self.bound
     }
 
     /// Ends the carried unit's part here; `None` if nothing was carried.
