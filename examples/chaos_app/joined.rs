@@ -65,7 +65,10 @@ pub async fn run(settings: Settings) -> Result<()> {
     let checkpoint = Checkpoint::named("join", move |it| {
         let id = |message: &Message<String>| message.value.parse().map_or(0, time_of);
         let weather = Dependency::new("weather", dependency.clone(), |message: &Message<u64>| message.value / 2);
-        let guard = it.dependent(dependent.clone(), id).dependency(weather).threshold(0);
+        // With a state and a callback outages are written down before they are told.
+        let handled = |_: &Message<String>, before: Option<&u64>| before.map_or(1, |before| before + 1);
+        let guard = it.dependent(dependent.clone(), id).dependency(weather).threshold(0).state(handled);
+        let guard = guard.on_recovery(|outage| assert!(outage.number > 0 && outage.recovered.is_some()));
         match &*mode {
             "hold" | "fold" => guard.hold(),
             "never" => guard.no_rewind(),

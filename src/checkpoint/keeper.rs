@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::core::Core;
 use super::keeping::Keeping;
-use super::machine::{Event, Machine, Phase};
+use super::machine::{Event, Machine, Mode, Phase};
 use super::outage::Outage;
 use super::plan::{AtLimit, Callback};
 use crate::error::{Error, Kind, Result};
@@ -116,7 +116,13 @@ impl Keeper {
             Event::Down(outage) => {
                 counters.downs.fetch_add(1, Ordering::Relaxed);
                 let downtime = outage.downtime.as_ref().map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(checkpoint = name, dependency = &*outage.dependency, outage = outage.number, %downtime, "a dependency is down");
+                let (dependency, outage) = (&*outage.dependency, outage.number);
+                if self.core.look(|machine| machine.rules().mode == Mode::Hold) {
+                    // Nothing is wrong, and short waits are the rule; long ones are in health.
+                    tracing::info!(checkpoint = name, dependency, outage, %downtime, "a dependency is waited for");
+                } else {
+                    tracing::warn!(checkpoint = name, dependency, outage, %downtime, "a dependency is down");
+                }
                 step("down");
             }
             Event::Up(dependency) => {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::driver::{Assignment, SeekTo, is_not_ours};
 use super::hub::{Move, SeekRequest, Session};
@@ -15,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::flow::tap::{self, Rewind};
 use crate::util::step;
 
-/// Between two tries of a rewind while the broker is away.
+/// Between two tries of a rewind, or of a count, while the broker is away.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Partitions and where they go back to.
@@ -115,8 +116,10 @@ impl Session {
 
     /// What watchers could not be told when partitions came.
     pub(super) async fn tell_late(&mut self) -> Result<()> {
-        for topic in self.uncounted.clone() {
-            self.count_partitions(&topic).await;
+        if !self.uncounted.is_empty() && self.counted.elapsed() >= AGAIN {
+            for topic in self.uncounted.clone() {
+                self.count_partitions(&topic).await;
+            }
         }
         self.tell_current()
     }
@@ -151,6 +154,7 @@ impl Session {
                 None
             }
         };
+        self.counted = Instant::now();
         if count.is_some() {
             self.uncounted.remove(topic);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::back::{Back, Drained, HubRewind, Unready, Why};
 use super::driver::{
@@ -156,6 +156,8 @@ pub(super) struct Session {
     pub(super) unready: Vec<Unready>,
     /// Watched topics with a number of partitions that nobody knows yet.
     pub(super) uncounted: BTreeSet<Arc<str>>,
+    /// When they were counted last.
+    pub(super) counted: Instant,
     pub(super) revoke_timeout: Duration,
 }
 
@@ -192,6 +194,7 @@ impl Session {
             pending_seeks: HashMap::new(),
             unready: Vec::new(),
             uncounted: BTreeSet::new(),
+            counted: Instant::now(),
             revoke_timeout,
         };
         Ok((session, events))

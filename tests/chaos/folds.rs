@@ -228,7 +228,7 @@ fn figures(schedule: &Schedule, ids: usize, kills: u64, echoes: &[Echo]) {
 fn is_caught(name: &'static str, mistake: &str) {
     let schedule = Schedule::new(name);
     let (home, mut log) = (Home::new(), OwnLog::default());
-    let plan = counting(&home.plan()).with("CHAOS_MISTAKE", mistake).with("CHAOS_FEEDS", 10);
+    let plan = counting(&home.plan()).with("CHAOS_MISTAKE", mistake).with("CHAOS_FEEDS", 200);
     let found = kill_again_and_again(&schedule, &home, &plan, &mut log, KILLS_OF_WRONG_BUILDS);
     let (kills, found) = found.expect("the harness must notice what this build does");
     schedule.step(found.join("; "));

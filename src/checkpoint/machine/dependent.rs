@@ -101,7 +101,8 @@ impl Machine {
 
     /// The partition is no longer read here. What it waited for is known to whoever has it next.
     pub(crate) fn revoked(&mut self, partition: i32) {
-        self.parts.remove(&partition);
+        let held = self.parts.remove(&partition).and_then(|part| part.held);
+        self.awaited = self.awaited.max(held.map(|(mark, _)| mark));
     }
 
     /// How often the partition was sent back.

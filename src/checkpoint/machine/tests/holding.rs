@@ -52,6 +52,19 @@ fn a_message_that_is_given_up_holds_nothing_and_what_it_waited_for_is_still_miss
 }
 
 #[test]
+fn an_outage_is_not_over_because_its_partition_is_lost() {
+    let mut machine = holding(0);
+    machine.beat(0, at(9, 0));
+    machine.pulse(0, at(10, 0));
+    machine.revoked(0);
+    machine.dropped(0, T0);
+    machine.beat(0, at(9, 30));
+    assert_eq!(machine.told(), ["down 1 weather"]);
+    machine.beat(0, at(10, 1));
+    assert_eq!(machine.told(), ["up weather", "recovered 1"]);
+}
+
+#[test]
 fn an_override_lets_pass_what_is_ahead_until_the_dependency_is_back() {
     let mut machine = holding(10);
     machine.beat(0, at(10, 0));
