@@ -106,6 +106,42 @@ impl Gate {
     }
 }
 
+/// What a lane asks before each message.
+pub(crate) trait Opening: Send {
+    fn is_open(&self) -> bool;
+    /// Ready while it is open; otherwise the task is woken when it opens.
+    fn poll_open(&self, cx: &Context<'_>) -> Poll<()>;
+}
+
+impl Opening for Gate {
+    #[inline]
+    fn is_open(&self) -> bool {
+        self.is_open()
+    }
+
+    #[inline]
+    fn poll_open(&self, cx: &Context<'_>) -> Poll<()> {
+        self.poll_open(cx)
+    }
+}
+
+/// The gate of a source that nobody can pause. Asking a [`Gate`] is a look at what other threads write, around which the
+/// compiler keeps everything in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlwaysOpen;
+
+impl Opening for AlwaysOpen {
+    #[inline]
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn poll_open(&self, _cx: &Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

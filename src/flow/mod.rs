@@ -25,6 +25,7 @@ pub(crate) use budget::Budget;
 pub use env::Env;
 pub(crate) use env::{EnvParts, NodeId, Phase};
 pub use gate::Gate;
+pub(crate) use gate::{AlwaysOpen, Opening};
 pub(crate) use position::Position;
 pub(crate) use queue::{Push, Queue};
 pub use ring::Guard;

@@ -77,17 +77,18 @@ impl<C, O: Outputs, S: Sink<O::Item>> Bound<C, O, S> {
         let is_muted = unit.is_muted();
         let mut number = 0;
         while let Some(output) = outputs.next_now() {
-            *this.value = Some(output.map_err(Failure::Handler)?);
+            // Kept here, where it needs no memory, unless a sink has no room for it.
+            let mut value = Some(output.map_err(Failure::Handler)?);
             if is_muted {
-                *this.value = None;
                 continue;
             }
             if number > 0 {
                 unit.set_output(number);
             }
-            match this.sinks.as_mut().poll_send(this.value, unit, cx) {
+            match this.sinks.as_mut().poll_send(&mut value, unit, cx) {
                 Poll::Ready(sent) => sent.map_err(Failure::Sink)?,
                 Poll::Pending => {
+                    *this.value = value;
                     *this.sending = true;
                     this.outputs.set(Some(outputs));
                     return Poll::Pending;

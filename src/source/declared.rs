@@ -114,7 +114,7 @@ impl<T: Clone + Send + 'static> SharedSource for SharedStream<T> {
         open_taps(&options.taps, &stats)?;
         Ok(Box::pin(async move {
             let stage = boxed_stage(options, 0, || Stages::new(&stages), &stats, &env);
-            run_stream((self.make)(), stage, name, stats, env).await
+            run_stream((self.make)(), stage, name, stats.gate.clone(), stats, env).await
         }))
     }
 }

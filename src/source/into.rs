@@ -15,7 +15,7 @@ use super::{Every, StreamLane, boxed_stage, fan_out};
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::HandlerTables;
 use crate::flow::tap::Tap;
-use crate::flow::{Env, Gate, NodeId, SourceStats, Stage, StageFactory};
+use crate::flow::{AlwaysOpen, Env, Gate, NodeId, Opening, SourceStats, Stage, StageFactory};
 
 /// Hash of a message's key.
 pub(crate) type KeyHash<In> = Arc<dyn Fn(&In) -> u64 + Send + Sync>;
@@ -150,7 +150,7 @@ impl Attach<'_> {
                 let stats = env.add_source(&name, Gate::new());
                 open_taps(&options.taps, &stats)?;
                 let stage = boxed_stage(options, 0, &make, &stats, &env);
-                run_stream(stream, stage, name, stats, env).await
+                run_stream(stream, stage, name, stats.gate.clone(), stats, env).await
             })
         } else if options.concurrency > 1 {
             let name = Arc::clone(&name);
@@ -158,13 +158,13 @@ impl Attach<'_> {
                 let stats = env.add_source(&name, Gate::new());
                 // Boxed so that it can be moved between polls whatever its items are.
                 let fanout = Box::pin(fan_out(options.concurrency, options.key, &make, &stats, &env));
-                run_stream(stream, fanout, name, stats, env).await
+                run_stream(stream, fanout, name, AlwaysOpen, stats, env).await
             })
         } else {
             let name = Arc::clone(&name);
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());
-                run_stream(stream, make(), name, stats, env).await
+                run_stream(stream, make(), name, AlwaysOpen, stats, env).await
             })
         };
         self.roots.push(Root { name, kind, run });
@@ -247,10 +247,12 @@ fn needs_key(source: &str) -> Error {
     Error::new(Kind::Build, message).at(source)
 }
 
+/// Runs a stream's lane to its end; without taps nobody can pause it.
 pub(super) async fn run_stream<S, St>(
     stream: S,
     stage: St,
     name: Arc<str>,
+    gate: impl Opening,
     stats: Arc<SourceStats>,
     env: Env,
 ) -> Result<()>
@@ -259,7 +261,7 @@ where
     St: Stage<S::Item>,
 {
     let lane_stats = stats.add_lane(0);
-    let mut lane = pin!(StreamLane::new(stream, stage, name, stats.gate.clone(), Arc::clone(&lane_stats), &env));
+    let mut lane = pin!(StreamLane::new(stream, stage, name, gate, Arc::clone(&lane_stats), &env));
     let mut stop = pin!(env.stop().cancelled());
     let mut stopping = false;
     let running = std::future::poll_fn(|cx| {

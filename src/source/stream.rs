@@ -10,17 +10,17 @@ use pin_project_lite::pin_project;
 
 use super::Turn;
 use crate::error::{Error, Result};
-use crate::flow::{Env, Gate, LaneStats, Stage, UnitCx};
+use crate::flow::{Env, LaneStats, Opening, Stage, UnitCx};
 
 pin_project! {
     /// A stream and the stage that it feeds.
-    pub(crate) struct StreamLane<S: Stream, St> {
+    pub(crate) struct StreamLane<S: Stream, St, G> {
         #[pin]
         source: S,
         #[pin]
         stage: St,
         unit: UnitCx,
-        gate: Gate,
+        gate: G,
         stats: Arc<LaneStats>,
         in_hand: bool,
         phase: Phase,
@@ -47,11 +47,12 @@ enum Step {
     Ended,
 }
 
-/// The hot loop: up to `most` messages, for which there is room; says how many were finished.
-#[inline]
+/// The hot loop: up to `most` messages, for which there is room; says how many were finished. A function of its own, so
+/// that the compiler knows that nobody else reaches the source and the unit, and may keep parts of them in registers.
+#[inline(never)]
 fn run_batch<S: Stream, St: Stage<S::Item>>(
     most: u64,
-    gate: &Gate,
+    gate: &impl Opening,
     mut source: Pin<&mut S>,
     mut stage: Pin<&mut St>,
     unit: &mut UnitCx,
@@ -74,8 +75,8 @@ fn run_batch<S: Stream, St: Stage<S::Item>>(
     (finished, Step::Full)
 }
 
-impl<S: Stream, St: Stage<S::Item>> StreamLane<S, St> {
-    pub(crate) fn new(source: S, stage: St, name: Arc<str>, gate: Gate, stats: Arc<LaneStats>, env: &Env) -> Self {
+impl<S: Stream, St: Stage<S::Item>, G: Opening> StreamLane<S, St, G> {
+    pub(crate) fn new(source: S, stage: St, name: Arc<str>, gate: G, stats: Arc<LaneStats>, env: &Env) -> Self {
         Self {
             source,
             stage,
