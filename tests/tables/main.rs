@@ -9,6 +9,7 @@ mod disk;
 mod failures;
 mod folding;
 mod ids;
+mod io;
 mod kills;
 mod members;
 mod refusals;

@@ -27,6 +27,7 @@ fn kind_of(error: &rocksdb::Error) -> Kind {
         ErrorKind::IOError if text.contains("No such file") && text.contains(".sst") => Kind::Corrupt,
         ErrorKind::NotSupported => Kind::Unsupported,
         ErrorKind::ShutdownInProgress | ErrorKind::ColumnFamilyDropped => Kind::Closed,
+        ErrorKind::IOError => Kind::Io,
         _ => Kind::Store,
     }
 }
@@ -37,6 +38,7 @@ fn message(kind: Kind) -> &'static str {
             "no space left for the store; some seconds after there is room for the rows that it holds in memory, \
              4 MiB at least, it goes on by itself"
         }
+        Kind::Io => "the disk failed; once it works again, a restart goes on with what was stored",
         Kind::Locked => "the store is held by someone else",
         Kind::Corrupt => "the store is damaged",
         Kind::Unsupported => "not possible with this store",

@@ -371,7 +371,9 @@ async fn write(target: Target, batches: Vec<Vec<u8>>, troubled: Arc<AtomicBool>)
     let who = format!("tables of {}[{}]", target.topic, target.partition);
     let mut wait = RETRY_FIRST;
     loop {
-        let written = match target.env.sync_others(target.cell.address()).await {
+        let synced = target.env.sync_others(target.cell.address()).await;
+        let can_go_away = if synced.is_ok() { can_go_away } else { can_go_away_elsewhere };
+        let written = match synced {
             Ok(()) => write_once(&target, &batches).await,
             Err(error) => Err(error),
         };
@@ -410,7 +412,13 @@ async fn write_once(target: &Target, batches: &Arc<Vec<Vec<u8>>>) -> Result<()> 
     written.unwrap_or_else(|error| Err(Error::new(Kind::Store, "a write was interrupted").because(error)))
 }
 
-/// No room, or a file system that fails: rows are kept until it goes on. Damage does not go away.
+/// No room: rows are kept until there is. After other errors of the disk RocksDB writes no more before it is opened anew,
+/// and damage does not go away.
 fn can_go_away(error: &Error) -> bool {
-    matches!(error.kind(), Kind::DiskFull | Kind::Io | Kind::Store)
+    matches!(error.kind(), Kind::DiskFull | Kind::Store)
+}
+
+/// The same of what units wrote in other places.
+fn can_go_away_elsewhere(error: &Error) -> bool {
+    can_go_away(error) || error.kind() == Kind::Io
 }

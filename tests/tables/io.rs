@@ -1,0 +1,89 @@
+//! A disk that breaks while rows are stored: the run ends with the reason, and what was not stored is not done. A library
+//! that is preloaded into the app lets calls of the operating system fail.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use slipstream::Signals;
+use slipstream::prelude::*;
+
+use crate::kills::{fold, key, killed_app};
+use crate::support::{Disk, has, rows, run_until};
+
+const DIR: &str = "TABLES_BREAK_IN";
+const RECORDS: u64 = 120_000;
+
+/// Not a test: what the tests below start.
+#[test]
+fn the_app_on_a_disk_that_breaks() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
+        let run = killed_app(Disk::at(dir.into()).conf(), &counts, &sums).signals(Signals::Ignore).run();
+        let handle = run.handle();
+        let task = tokio::spawn(run.into_future());
+        slipstream::testing::until(|| handle.stats().handled("input") > 0 || task.is_finished()).await;
+        println!("handling");
+        let ended = task.await.unwrap();
+        println!("ended {:?}", ended.map_err(|error| (error.kind(), error.report())));
+    });
+}
+
+/// The app until it ends, and what it says at the end. The disk breaks some time after it began to handle records.
+fn run_until_broken(disk: &Disk, library: &Path, what: &str, after: Duration) -> String {
+    let when = disk.path().join("breaks");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["io::the_app_on_a_disk_that_breaks", "--exact", "--nocapture"]).env(DIR, disk.path());
+    command.env("LD_PRELOAD", library).env("FAIL_WHEN", &when).env("FAIL_WHAT", what).env("FAIL_BELOW", "/tables/");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(std::result::Result::ok);
+    assert!(lines.any(|line| line.contains("handling")));
+    std::thread::sleep(after);
+    std::fs::write(&when, "").unwrap();
+    let said = lines.find(|line| line.starts_with("ended"));
+    std::fs::remove_file(&when).unwrap();
+    assert!(child.wait().unwrap().success());
+    said.unwrap()
+}
+
+/// Builds the library that lets the disk break.
+fn library(directory: &Path) -> std::path::PathBuf {
+    let library = directory.join("failing_disk.so");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/failing_disk.c");
+    let mut compile = Command::new("cc");
+    compile.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).arg("-ldl");
+    assert!(compile.status().unwrap().success());
+    library
+}
+
+fn breaks(what: &str) {
+    let (disk, outside) = (Disk::new(), tempfile::tempdir().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(disk.feed((0..RECORDS).map(|n| (key(n), n))));
+    let library = library(outside.path());
+    for round in 0..4 {
+        let said = run_until_broken(&disk, &library, what, Duration::from_millis(round * 13));
+        assert!(said.contains("Io") && said.contains("the disk failed") && said.contains("/tables/"), "{said}");
+    }
+    let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
+    let mut found = None;
+    let ended = run_until(killed_app(disk.conf(), &counts, &sums), || {
+        found = has(&counts, i64::try_from(RECORDS).unwrap()).then(|| (rows(&counts), rows(&sums)));
+        found.is_some()
+    });
+    runtime.block_on(ended).unwrap();
+    assert_eq!(found.unwrap(), fold(RECORDS));
+}
+
+#[test]
+fn a_write_that_fails_ends_the_run_and_loses_nothing() {
+    breaks("write");
+}
+
+#[test]
+fn a_sync_that_fails_ends_the_run_and_loses_nothing() {
+    breaks("sync");
+}
