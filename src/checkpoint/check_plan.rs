@@ -53,7 +53,8 @@ fn check_dependency<T>(guard: &Guard<T>, own: &Dependency) -> Result<()> {
     if let Some(threshold) = own.threshold.or(guard.threshold) {
         check_span("threshold", threshold, guard.unit)?;
     }
-    let has_default = guard.unit == Measure::Time || guard.mode == Mode::Hold || own.downtime_check.is_some();
+    let has_default =
+        guard.unit.of_spans() == Measure::Time || guard.mode == Mode::Hold || own.downtime_check.is_some();
     if !has_default && own.threshold.or(guard.threshold).is_none() {
         let message = format!(
             "the markers are numbers, for which there is no default: say how far a message may be ahead of `{}` with \
@@ -74,7 +75,7 @@ fn check_dependency<T>(guard: &Guard<T>, own: &Dependency) -> Result<()> {
 }
 
 fn check_span(what: &str, span: Span, unit: Measure) -> Result<()> {
-    if span.unit() != unit {
+    if span.unit() != unit.of_spans() {
         return refuse(format!("`{what}` is measured in {}, the markers in {}", words(span.unit()), words(unit)));
     }
     if span.is_negative() {
@@ -86,6 +87,7 @@ fn check_span(what: &str, span: Span, unit: Measure) -> Result<()> {
 fn words(unit: Measure) -> &'static str {
     match unit {
         Measure::Time => "time",
+        Measure::Length => "durations",
         Measure::Count => "whole numbers",
         Measure::Real => "floating-point numbers",
     }

@@ -255,7 +255,7 @@ impl<T: Send + 'static> Checkpoint<T> {
 
 fn rules<T>(name: &Arc<str>, guard: &Guard<T>) -> Rules {
     let zero = Span::zero(guard.unit);
-    let default = match (guard.mode, guard.unit) {
+    let default = match (guard.mode, guard.unit.of_spans()) {
         (Mode::Detect, Measure::Time) => Span::from(Duration::from_mins(10)),
         _ => zero,
     };
@@ -265,6 +265,7 @@ fn rules<T>(name: &Arc<str>, guard: &Guard<T>) -> Rules {
         zero,
         idle_after: own.idle_after,
         is_custom: own.downtime_check.is_some(),
+        asks_recovery: own.recovery_check.is_some(),
     };
     Rules {
         name: Arc::clone(name),

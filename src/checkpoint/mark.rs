@@ -9,8 +9,10 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone,
 /// What the markers of a checkpoint are measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// Time: thresholds are durations.
+    /// Points in time: thresholds are durations.
     Time,
+    /// Durations: so are thresholds.
+    Length,
     /// Whole numbers.
     Count,
     /// Floating-point numbers, in total order.
@@ -86,7 +88,10 @@ impl Mark {
 
     /// What it is measured in.
     pub(super) fn measure(self) -> Measure {
-        Span(self.0).unit()
+        match self.0 {
+            Value::Length(_) => Measure::Length,
+            _ => Span(self.0).unit(),
+        }
     }
 
     /// As a word of a note.
@@ -199,7 +204,15 @@ on_the_line!(Mark Span);
 #[derive(Clone, Copy)]
 pub struct Span(Value);
 
+impl Measure {
+    /// What distances are measured in.
+    pub(super) fn of_spans(self) -> Self {
+        if self == Self::Length { Self::Time } else { self }
+    }
+}
+
 impl Span {
+    /// As [`Measure::of_spans`].
     pub(super) fn unit(self) -> Measure {
         match self.0 {
             Value::Time(_) | Value::Length(_) => Measure::Time,
@@ -210,7 +223,7 @@ impl Span {
 
     pub(super) fn zero(unit: Measure) -> Self {
         Self(match unit {
-            Measure::Time => Value::Length(0),
+            Measure::Time | Measure::Length => Value::Length(0),
             Measure::Count => Value::Count(0),
             Measure::Real => Value::Real(0.0),
         })
@@ -285,14 +298,14 @@ impl Marker for NaiveDate {
 }
 
 impl Marker for TimeDelta {
-    const MEASURE: Measure = Measure::Time;
+    const MEASURE: Measure = Measure::Length;
     fn mark(&self) -> Mark {
         Mark(Value::Length(delta_nanos(*self)))
     }
 }
 
 impl Marker for Duration {
-    const MEASURE: Measure = Measure::Time;
+    const MEASURE: Measure = Measure::Length;
     fn mark(&self) -> Mark {
         Mark(Value::Length(nanos(*self)))
     }
@@ -300,7 +313,7 @@ impl Marker for Duration {
 
 /// How long after midnight.
 impl Marker for NaiveTime {
-    const MEASURE: Measure = Measure::Time;
+    const MEASURE: Measure = Measure::Length;
     fn mark(&self) -> Mark {
         let seconds = i128::from(self.num_seconds_from_midnight());
         Mark(Value::Length(seconds * 1_000_000_000 + i128::from(self.nanosecond())))
@@ -392,7 +405,7 @@ mod tests {
     #[test]
     fn durations_are_read_as_durations_and_lie_on_the_line_of_times() {
         let hours = Duration::from_hours(2).mark();
-        assert_eq!((hours.to_string(), hours.measure()), ("7200s".to_owned(), Measure::Time));
+        assert_eq!((hours.to_string(), hours.measure()), ("7200s".to_owned(), Measure::Length));
         assert_eq!((-TimeDelta::milliseconds(1500)).mark().to_string(), "-1.5s");
         let noon = NaiveTime::from_hms_milli_opt(12, 0, 0, 500).unwrap().mark();
         assert_eq!((noon, noon.to_string()), (Duration::from_millis(43_200_500).mark(), "43200.5s".to_owned()));

@@ -43,10 +43,56 @@ impl Kept {
     }
 }
 
+/// Kept with a dependency's position in a partition: its marker; behind a `?`, as `marker@offset`, the one that is too far
+/// ahead to be believed before the next one says the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct KeptMark {
+    pub mark: Option<Mark>,
+    pub doubt: Option<(Mark, i64)>,
+}
+
+impl KeptMark {
+    pub(super) fn encode(self) -> String {
+        let mark = self.mark.map(Mark::encode).unwrap_or_default();
+        match self.doubt {
+            None => mark,
+            Some((doubt, offset)) => format!("{mark}?{}@{offset}", doubt.encode()),
+        }
+    }
+
+    pub(super) fn decode(payload: &str) -> Option<Self> {
+        let Some((mark, doubt)) = payload.split_once('?') else { return Mark::decode(payload).map(Self::from) };
+        let mark = if mark.is_empty() { None } else { Some(Mark::decode(mark)?) };
+        let (doubt, offset) = doubt.split_once('@')?;
+        Some(Self { mark, doubt: Some((Mark::decode(doubt)?, offset.parse().ok()?)) })
+    }
+}
+
+impl From<Mark> for KeptMark {
+    fn from(mark: Mark) -> Self {
+        Self { mark: Some(mark), doubt: None }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::checkpoint::Marker as _;
+
+    #[test]
+    fn markers_come_back_with_those_that_are_in_doubt() {
+        let (mark, doubt) = (Some(7.mark()), Some((i128::MIN.mark(), i64::MAX)));
+        for kept in [KeptMark { mark, doubt: None }, KeptMark { mark, doubt }, KeptMark { mark: None, doubt }] {
+            let text = kept.encode();
+            assert_eq!(KeptMark::decode(&text), Some(kept));
+            assert!(!text.contains([' ', '=']) && text.len() <= crate::flow::tap::PAYLOAD_MAX_BYTES);
+        }
+        assert!(
+            ["", "?", "c7?", "c7?c8", "c7?c8@", "c7?c8@x", "x?c8@1"]
+                .iter()
+                .all(|text| KeptMark::decode(text).is_none())
+        );
+    }
 
     #[test]
     fn what_is_kept_comes_back_and_damage_is_noticed() {

@@ -172,8 +172,8 @@ impl fmt::Debug for Snapshot {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Outage {
-    /// Counts the outages of this checkpoint. A callback may run again for the same one after a crash: by the number it
-    /// can tell.
+    /// Counts the outages of this checkpoint, in each member of a group by itself. A callback may run again for the same
+    /// one after a crash: by the number it can tell.
     pub number: u64,
     /// The checkpoint.
     pub checkpoint: Arc<str>,
@@ -189,6 +189,14 @@ pub struct Outage {
     pub recovered: Option<Snapshot>,
     /// Per partition of the dependent, the first message that was handled too early.
     pub safe_offsets: Vec<(i32, i64)>,
+}
+
+impl Outage {
+    /// The same, of which nothing can be compared any more.
+    pub(super) fn without_markers(&self) -> Self {
+        let bare = |snapshot: &Snapshot| Snapshot { state: snapshot.state.clone(), ..Snapshot::default() };
+        Self { healthy: bare(&self.healthy), detected: bare(&self.detected), ..self.clone() }
+    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ impl<T: 'static> Tap<T> for DependentTap<T> {
             clear_below: None,
             is_clear: false,
             asking: None,
+            overtaken: 0,
         })
     }
 
@@ -96,7 +97,15 @@ struct DependentLane<T> {
     is_clear: bool,
     /// The user's functions are asked, in a turn of the checkpoint.
     asking: Option<(u64, BoxFuture<'static, Vec<Answers>>)>,
+    /// How often the answers about the message at the gate were older than a heartbeat that matters.
+    overtaken: u32,
 }
+
+/// Heartbeats that come while functions of the user's are asked: after so many the next one is as good as certain.
+const OVERTAKEN_MAX: u32 = 8;
+
+/// What the user's functions say, and of which turn that is; `None` while nobody is asked.
+type Asked = Option<(u64, Vec<Answers>)>;
 
 impl<T> TapLane<T> for DependentLane<T> {
     #[inline]
@@ -142,11 +151,16 @@ impl<T> DependentLane<T> {
 
     fn poll_judge(&mut self, item: &T, message: Message, cx: &mut Context<'_>) -> Poll<Option<Downtime>> {
         loop {
-            let asked =
-                if self.checks.is_empty() { (0, Vec::new()) } else { ready!(self.poll_answers(message.mark, cx)) };
             let before = self.core.version();
+            let is_early = || self.core.look(|machine| machine.is_closed() || machine.is_starting(self.core.now()));
+            let asked = if self.checks.is_empty() || is_early() {
+                None
+            } else {
+                Some(ready!(self.poll_answers(message.mark, cx)))
+            };
             let Some(verdict) = self.judge(item, message, &asked, before) else { continue };
             if let Verdict::Pass(downtime) = verdict {
+                self.overtaken = 0;
                 return Poll::Ready(downtime);
             }
             self.core.waiting.register(cx);
@@ -158,7 +172,7 @@ impl<T> DependentLane<T> {
     }
 
     /// While the user's state is made of the message: once, when it passes.
-    fn judge(&mut self, item: &T, message: Message, asked: &(u64, Vec<Answers>), before: u64) -> Option<Verdict> {
+    fn judge(&mut self, item: &T, message: Message, asked: &Asked, before: u64) -> Option<Verdict> {
         let Some(state) = self.state.clone() else { return self.judge_with(message, None, asked, before) };
         let core = Arc::clone(&self.core);
         let turn = core.turn();
@@ -177,18 +191,24 @@ impl<T> DependentLane<T> {
         Some(verdict)
     }
 
-    /// `None`: there was a transition since the user's functions were asked. `before`: the version by then, or an earlier.
-    fn judge_with(
-        &mut self,
-        message: Message,
-        state: Option<State>,
-        (asked, answers): &(u64, Vec<Answers>),
-        before: u64,
-    ) -> Option<Verdict> {
+    /// `None`: something has happened since the user's functions were asked, or they have to be. `before`: the version by
+    /// then, or an earlier.
+    fn judge_with(&mut self, message: Message, state: Option<State>, asked: &Asked, before: u64) -> Option<Verdict> {
         let has_checks = !self.checks.is_empty();
-        let turns = || self.core.turns();
-        let (verdict, clear_below, is_clear) = self.core.judge(|machine, now| {
-            if has_checks && turns() != *asked {
+        let (core, overtaken) = (Arc::clone(&self.core), &mut self.overtaken);
+        let answers = asked.as_ref().map_or(&[][..], |(_, answers)| answers);
+        let (verdict, clear_below, is_clear) = core.judge(|machine, now| {
+            let is_outdated = match asked {
+                _ if !has_checks => false,
+                Some((turn, _)) if *turn != core.turns() => true,
+                Some(_) => {
+                    let asks_again = machine.is_overtaken(answers) && *overtaken < OVERTAKEN_MAX;
+                    *overtaken += u32::from(asks_again);
+                    asks_again
+                }
+                None => !machine.is_closed() && !machine.is_starting(now),
+            };
+            if is_outdated {
                 return (None, None, false);
             }
             let verdict =
@@ -205,11 +225,12 @@ impl<T> DependentLane<T> {
     fn poll_answers(&mut self, mark: Mark, cx: &mut Context<'_>) -> Poll<(u64, Vec<Answers>)> {
         let turn = self.core.turns();
         if self.asking.as_ref().is_none_or(|(asked, _)| *asked != turn) {
-            let gaps =
-                self.core.look(|machine| (0..self.checks.len()).map(|at| Gap::of(machine, at)).collect::<Vec<_>>());
+            let (gaps, beats): (Vec<_>, Vec<_>) = self
+                .core
+                .look(|machine| (0..self.checks.len()).map(|at| (Gap::of(machine, at), machine.beats(at))).unzip());
             let gaps = gaps.into_iter().map(|gap| gap.map(|gap| Gap { marker: gap.marker.max(Some(mark)), ..gap }));
             let asked: Vec<_> = self.checks.iter().zip(gaps).map(|(checks, gap)| ask(checks, gap)).collect();
-            self.asking = Some((turn, Box::pin(answers(asked))));
+            self.asking = Some((turn, Box::pin(answers(asked, beats))));
         }
         let Some((_, asking)) = &mut self.asking else { return Poll::Ready((turn, Vec::new())) };
         let Poll::Ready(answers) = asking.as_mut().poll(cx) else {
@@ -221,17 +242,17 @@ impl<T> DependentLane<T> {
     }
 }
 
-type Asked = (Option<Answer<Option<super::Lag>>>, Option<Answer<bool>>);
+type Questions = (Option<Answer<Option<super::Lag>>>, Option<Answer<bool>>);
 
-fn ask(checks: &Checks, gap: Option<Gap>) -> Asked {
+fn ask(checks: &Checks, gap: Option<Gap>) -> Questions {
     let Some(gap) = gap else { return (None, None) };
     let recovered = checks.recovered.as_ref().filter(|_| gap.is_down).map(|check| check(gap.clone()));
     (checks.down.as_ref().map(|check| check(gap)), recovered)
 }
 
-async fn answers(asked: Vec<Asked>) -> Vec<Answers> {
+async fn answers(asked: Vec<Questions>, beats: Vec<u64>) -> Vec<Answers> {
     let mut all = Vec::with_capacity(asked.len());
-    for (down, recovered) in asked {
+    for ((down, recovered), beats) in asked.into_iter().zip(beats) {
         let down = match down {
             Some(Answer::Now(lag)) => Some(lag.map_or(Ok(()), Err)),
             Some(Answer::Later(later)) => Some(later.await.map_or(Ok(()), Err)),
@@ -242,7 +263,7 @@ async fn answers(asked: Vec<Asked>) -> Vec<Answers> {
             Some(Answer::Later(later)) => Some(later.await),
             None => None,
         };
-        all.push(Answers { down, recovered });
+        all.push(Answers { down, recovered, beats });
     }
     all
 }
@@ -318,7 +339,7 @@ impl Watch for DependentWatch {
     }
 
     fn moved(&self, partition: i32, back_to: Option<i64>, outage: Option<u64>) {
-        self.0.change(|machine, _| machine.moved(partition, back_to, outage));
+        self.0.change(|machine, now| machine.moved(partition, back_to, outage, now));
     }
 
     fn goes_back(&self) -> bool {

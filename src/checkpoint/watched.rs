@@ -11,6 +11,7 @@ use super::check::{Answer, Gap, RecoveryCheck};
 use super::core::Core;
 use super::machine::Machine;
 use super::mark::Mark;
+use super::note::KeptMark;
 use super::plan::{Dependency, MarkOf};
 use super::tap::{caught, decoded, place};
 use crate::error::Result;
@@ -46,6 +47,8 @@ struct Watched {
     /// Of the function of the user's that answers later: one question at a time.
     asking: Mutex<Asking>,
     needs_whole: bool,
+    /// Whether each marker counts, or only the highest: of two that are far ahead the second says that the first is right.
+    takes_all: bool,
     /// Whether the clock decides about silence.
     watches_silence: bool,
 }
@@ -64,9 +67,10 @@ impl<T> DependencyTap<T> {
         let key = format!("{}/{}", core.name, own.name);
         let needs_whole = !core.look(|machine| machine.rules().single_member);
         let (name, recovered) = (Arc::clone(&own.name), own.recovery_check.clone());
+        let takes_all = core.look(|machine| machine.rules().far_future.is_some());
         let watches_silence = own.idle_after.is_some();
         let asking = Mutex::default();
-        let watched = Watched { core, index, name, key, recovered, asking, needs_whole, watches_silence };
+        let watched = Watched { core, index, name, key, recovered, asking, needs_whole, takes_all, watches_silence };
         Self { dependency: Arc::new(watched), marker }
     }
 }
@@ -86,19 +90,21 @@ struct DependencyLane<T> {
     own: Arc<Watched>,
     partition: i32,
     marker: MarkOf<T>,
-    rising: Rising<Mark>,
+    /// With the offsets of their messages.
+    rising: Rising<(Mark, i64)>,
     /// Where silence counts: messages before this one are in handlers.
     busy_until: Option<u64>,
 }
 
 impl<T> TapLane<T> for DependencyLane<T> {
     #[inline]
-    fn poll_admit(&mut self, item: &T, seq: u64, _offset: i64, _cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
+    fn poll_admit(&mut self, item: &T, seq: u64, offset: i64, _cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
         let mark = match caught(&self.own.core, || Ok((self.marker)(item))) {
             Ok(mark) => mark,
             Err(error) => return Poll::Ready(Err(error)),
         };
-        self.rising.push(seq, mark, |new, last| new > last);
+        let takes_all = self.own.takes_all;
+        self.rising.push(seq, (mark, offset), |new, last| takes_all || new.0 > last.0);
         if self.own.watches_silence && self.busy_until.replace(seq + 1).is_none() {
             self.own.busy(self.partition, true);
         }
@@ -110,8 +116,13 @@ impl<T> TapLane<T> for DependencyLane<T> {
             self.busy_until = None;
             self.own.busy(self.partition, false);
         }
-        let Some(mark) = self.rising.take(seq) else { return };
-        self.own.advance(self.partition, mark);
+        if self.own.takes_all {
+            while let Some(mark) = self.rising.next(seq) {
+                self.own.advance(self.partition, mark);
+            }
+        } else if let Some(mark) = self.rising.take(seq) {
+            self.own.advance(self.partition, mark);
+        }
     }
 
     fn ended(&self) {
@@ -125,12 +136,20 @@ impl<T> TapLane<T> for DependencyLane<T> {
     }
 }
 
+impl<T> Drop for DependencyLane<T> {
+    fn drop(&mut self) {
+        if self.busy_until.is_some() {
+            self.own.busy(self.partition, false);
+        }
+    }
+}
+
 impl Watched {
     fn busy(&self, partition: i32, is_busy: bool) {
         self.core.judge(|machine, now| machine.busy(self.index, partition, is_busy, now));
     }
 
-    fn advance(self: &Arc<Self>, partition: i32, mark: Mark) {
+    fn advance(self: &Arc<Self>, partition: i32, mark: (Mark, i64)) {
         let index = self.index;
         // Where the user decides, the comparison does not.
         let answer = self.recovered.as_ref().map(|_| false);
@@ -221,8 +240,8 @@ impl Watch for Watched {
     }
 
     fn assigned(&self, partitions: &[(i32, Option<String>)]) -> Result<()> {
-        let marks = decoded(partitions, Mark::decode).map_err(|error| error.at(self.place()))?;
-        self.core.change(|machine, now| machine.assigned(self.index, &marks, now));
+        let kept = decoded(partitions, KeptMark::decode).map_err(|error| error.at(self.place()))?;
+        self.core.change(|machine, now| machine.assigned(self.index, &kept, now));
         Ok(())
     }
 
@@ -242,7 +261,7 @@ impl Watch for Watched {
     }
 
     fn needs_last(&self, partition: i32) -> bool {
-        self.core.look(|machine| machine.mark_of(self.index, partition)).is_none()
+        self.core.look(|machine| machine.kept_of(self.index, partition)).is_none()
     }
 
     fn expects(&self, partitions: Option<usize>) {
@@ -250,6 +269,6 @@ impl Watch for Watched {
     }
 
     fn note(&self, partition: i32, _next: i64) -> Option<String> {
-        self.core.look(|machine| machine.mark_of(self.index, partition)).map(Mark::encode)
+        self.core.look(|machine| machine.kept_of(self.index, partition)).map(KeptMark::encode)
     }
 }

@@ -387,13 +387,14 @@ impl<M: Copy> Rising<M> {
         }
     }
 
+    /// The mark of the first message before `seq`, once.
+    pub(crate) fn next(&mut self, seq: u64) -> Option<M> {
+        self.0.pop_front_if(|(own, _)| *own < seq).map(|(_, mark)| mark)
+    }
+
     /// The highest mark of the messages before `seq`, once.
     pub(crate) fn take(&mut self, seq: u64) -> Option<M> {
-        let mut last = None;
-        while self.0.front().is_some_and(|(own, _)| *own < seq) {
-            last = self.0.pop_front().map(|(_, mark)| mark);
-        }
-        last
+        std::iter::from_fn(|| self.next(seq)).last()
     }
 }
 

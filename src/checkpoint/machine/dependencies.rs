@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{DependencyRules, Doubt, Event, Machine, Mode, Open, Part, Phase};
 use crate::checkpoint::mark::{Mark, Span};
+use crate::checkpoint::note::KeptMark;
 use crate::checkpoint::outage::{Downtime, Lag, Outage, Snapshot};
 use crate::checkpoint::watermark::Reach;
 
@@ -14,13 +15,16 @@ pub(super) type Lags = BTreeMap<usize, Lag>;
 
 impl Machine {
     /// Partitions of a dependency are read from now on, with the markers that were kept.
-    pub(crate) fn assigned(&mut self, dependency: usize, partitions: &[(i32, Option<Mark>)], now: Duration) {
+    pub(crate) fn assigned(&mut self, dependency: usize, partitions: &[(i32, Option<KeptMark>)], now: Duration) {
         let measure = self.rules.measure;
-        // Of a version of the program with markers of another kind: they cannot be compared.
-        let own = |mark: Option<Mark>| mark.filter(|mark| mark.measure() == measure);
-        let partitions: Vec<_> = partitions.iter().map(|(partition, mark)| (*partition, own(*mark))).collect();
         if let Some(own) = self.dependencies.get_mut(dependency) {
-            own.watermark.assigned(&partitions, now);
+            // Of a version of the program with markers of another kind: they cannot be compared.
+            let is_own = |mark: &Mark| mark.measure() == measure;
+            let kept = partitions.iter().map(|(partition, kept)| (*partition, kept.unwrap_or_default()));
+            let doubts = kept.clone().filter_map(|(at, kept)| Some((at, kept.doubt.filter(|(mark, _)| is_own(mark))?)));
+            own.doubts.extend(doubts.map(|(at, (mark, offset))| (at, Doubt { seq: 0, offset, mark })));
+            let marks: Vec<_> = kept.map(|(partition, kept)| (partition, kept.mark.filter(is_own))).collect();
+            own.watermark.assigned(&marks, now);
         }
         self.heartbeat(dependency, None, now);
     }
@@ -37,6 +41,9 @@ impl Machine {
     pub(crate) fn sought(&mut self, dependency: usize, partition: i32, now: Duration) {
         if let Some(own) = self.dependencies.get_mut(dependency) {
             own.watermark.sought(partition, now);
+            own.doubts.remove(&partition);
+            // Not to be taken for one that has just begun.
+            own.is_seeded = true;
         }
     }
 
@@ -47,21 +54,25 @@ impl Machine {
         }
     }
 
-    /// Everything up to this marker is done in a partition of a dependency.
+    /// Everything up to this marker is done in a partition of a dependency; `offset` is negative where there is none.
     pub(crate) fn advance(
         &mut self,
         dependency: usize,
         partition: i32,
-        mark: Mark,
+        (mark, offset): (Mark, i64),
         recovered: Option<bool>,
         now: Duration,
     ) {
         let (is_far, bound) = (self.is_far(mark), self.rules.far_future);
         let Some(own) = self.dependencies.get_mut(dependency) else { return };
+        own.beats += 1;
         let last = own.doubts.remove(&partition);
-        if is_far && !last.is_some_and(|last| last.is_near(mark, bound)) {
-            own.doubts.insert(partition, Doubt { seq: 0, offset: -1, mark });
-            self.far_future += 1;
+        // The same message may come again.
+        let is_again = last.is_some_and(|last| offset >= 0 && offset <= last.offset);
+        if is_far && (is_again || !last.is_some_and(|last| last.is_near(mark, bound))) {
+            let doubt = last.filter(|_| is_again).unwrap_or(Doubt { seq: 0, offset, mark });
+            own.doubts.insert(partition, doubt);
+            self.far_future += u64::from(!is_again);
             return;
         }
         own.watermark.advance(partition, mark, now);
@@ -105,17 +116,52 @@ impl Machine {
     }
 
     fn heartbeat(&mut self, dependency: usize, recovered: Option<bool>, now: Duration) {
-        let is_down = self.dependencies.get(dependency).is_some_and(|own| own.down.is_some());
-        if is_down && self.rules.mode == Mode::Detect && self.has_recovered(dependency, recovered) {
-            self.up(dependency);
+        if self.rules.mode == Mode::Detect {
+            self.look_down(dependency, recovered);
         }
         self.look_held(now);
+        self.look_doubted(now);
         if self.phase == Phase::Running {
             self.trim();
             self.healthy = self.snapshot();
         }
         self.settle(now);
         self.look_back(now);
+    }
+
+    /// Who has recovered. All are looked at: of what runs on and on, two are never there at the same heartbeat.
+    fn look_down(&mut self, dependency: usize, recovered: Option<bool>) {
+        for at in 0..self.dependencies.len() {
+            let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
+            let is_compared = self.rules.dependencies.get(at).is_some_and(|rules| !rules.is_custom);
+            let answer = recovered.filter(|_| at == dependency);
+            if is_down && (at == dependency || is_compared) && self.has_recovered(at, answer) {
+                self.up(at);
+            }
+        }
+    }
+
+    /// A message that was not believed, and handled, was right: its dependencies have come as far. It is handled again.
+    fn look_doubted(&mut self, now: Duration) {
+        if self.rules.mode != Mode::Detect || self.phase != Phase::Running {
+            return;
+        }
+        let is_right = |part: &Part| {
+            part.doubt.filter(|doubt| {
+                let is_pending = part.pending.first().is_some_and(|first| first <= doubt.offset);
+                is_pending && self.is_covered(doubt.mark)
+            })
+        };
+        let right: Vec<_> = self.parts.iter().filter_map(|(at, part)| Some((*at, is_right(part)?.mark))).collect();
+        for (at, mark) in &right {
+            self.highest = self.highest.max(Some(*mark));
+            if let Some(part) = self.parts.get_mut(at) {
+                part.doubt = None;
+            }
+        }
+        if !right.is_empty() {
+            self.reopen_or_open(now);
+        }
     }
 
     /// Forgets what is covered. Only while all is well: in an outage what was pending at its beginning stays.
@@ -128,7 +174,7 @@ impl Machine {
 
     pub(super) fn has_recovered(&self, dependency: usize, answer: Option<bool>) -> bool {
         // Of what runs on and on, a dependency is always somewhat behind.
-        let wanted = if self.overridden { self.awaited } else { self.highest };
+        let wanted = if self.overridden { self.awaited() } else { self.highest };
         let caught_up = || match (wanted, self.rules.dependencies.get(dependency)) {
             (Some(wanted), Some(rules)) => {
                 let within = if self.rules.pauses { rules.zero } else { rules.threshold };
@@ -136,7 +182,11 @@ impl Machine {
             }
             _ => true,
         };
-        answer.unwrap_or_else(caught_up)
+        // Where the user decides, the comparison does not; but nothing more can come of what has ended.
+        let asks = self.rules.dependencies.get(dependency).is_some_and(|rules| rules.asks_recovery);
+        let has_ended =
+            || self.dependencies.get(dependency).is_none_or(|own| own.watermark.reach() == Reach::Everything);
+        answer.unwrap_or_else(|| if asks { has_ended() } else { caught_up() })
     }
 
     /// The highest marker that waits at the gate, in hold mode.
@@ -149,7 +199,7 @@ impl Machine {
         if self.rules.mode != Mode::Hold || self.phase != Phase::Down {
             return;
         }
-        let wanted = self.held_mark().max(self.awaited);
+        let wanted = self.held_mark().max(self.awaited());
         for at in 0..self.dependencies.len() {
             let is_down = self.dependencies.get(at).is_some_and(|own| own.down.is_some());
             let threshold = self.rules.dependencies.get(at).map(|rules| rules.threshold);
@@ -226,10 +276,13 @@ impl Machine {
 
     /// Goes on with the outage that an earlier run had begun to tell of, or begins one, unless there is one.
     pub(super) fn reopen_or_open(&mut self, now: Duration) {
+        // Of one that was told to be over, nothing more is told.
+        let is_told = self.phase == Phase::Recovering;
         self.phase = Phase::Down;
-        if self.open.is_some() {
+        if self.open.is_some() && !is_told {
             return;
         }
+        (self.overridden, self.forced, self.said_too_long) = (false, false, false);
         let known = self.unfinished.take();
         let number = known.as_ref().map_or(self.outages.saturating_add(1), |outage| outage.number);
         self.outages = self.outages.max(number);
@@ -296,6 +349,7 @@ impl Machine {
         if self.rules.rewinds {
             self.parts.values_mut().for_each(|part| part.is_due = !part.pending.is_empty());
         }
+        self.parts.values_mut().for_each(|part| part.is_told = true);
         let recovered = self.snapshot();
         self.events.extend(self.outage(Some(recovered)).map(|outage| Event::Recovered(Arc::new(outage))));
     }
@@ -322,7 +376,11 @@ impl Machine {
         self.forced = false;
         self.said_too_long = false;
         self.awaited = None;
-        self.parts.values_mut().for_each(|part| part.begun = None);
+        for part in self.parts.values_mut() {
+            part.waited = None;
+            // A partition that came meanwhile belongs to the next one that is told.
+            part.begun = part.begun.filter(|_| !std::mem::take(&mut part.is_told));
+        }
         self.trim();
         self.healthy = self.snapshot();
         self.events.push_back(Event::Resumed);
@@ -362,11 +420,12 @@ impl Machine {
                 // What comes from now on belongs to the next outage.
                 _ => {
                     self.overridden = true;
-                    let present = if self.rules.mode == Mode::Hold { self.held_mark() } else { self.highest };
+                    let held = self.parts.values().filter_map(Part::wants).max();
+                    let present = if self.rules.mode == Mode::Hold { held } else { self.highest };
                     self.awaited = self.awaited.max(present);
                 }
             }
-            self.parts.values_mut().for_each(|part| part.held = None);
+            self.parts.values_mut().for_each(|part| part.is_freed = part.held.take().is_some());
             self.events.push_back(Event::Overridden);
         }
         is_paused

@@ -20,7 +20,9 @@ impl Machine {
         let mut kept = kept.unwrap_or_default();
         // Of a version of the program with markers of another kind: they cannot be compared.
         kept.highest = kept.highest.filter(|mark| mark.measure() == self.rules.measure);
-        let (begin, back) = if self.rules.rewinds { (kept.safe, None) } else { (None, kept.safe) };
+        // What another version of the program handled too early is corrected in hold mode, too.
+        let goes_back = self.rules.rewinds || self.rules.mode == Mode::Hold;
+        let (begin, back) = if goes_back { (kept.safe, None) } else { (None, kept.safe) };
         let was_down = kept.highest.filter(|_| kept.is_down).map(|mark| (mark, kept.last.saturating_add(1)));
         self.parts.insert(partition, Part { epoch: kept.epoch, begin, begun: back, was_down, ..Part::default() });
         self.outages = self.outages.max(kept.last);
@@ -40,10 +42,14 @@ impl Machine {
         if is_early || self.phase == Phase::Recovering {
             return;
         }
-        let was_down = self.parts.values_mut().filter_map(|part| part.was_down.take()).max();
+        let mut was_down = None;
+        for part in self.parts.values_mut() {
+            let own = part.was_down.take();
+            part.waited = part.waited.max(own.map(|(mark, _)| mark));
+            was_down = was_down.max(own);
+        }
         let is_untold = was_down.is_some_and(|(_, number)| number > self.told_over);
         if let Some((mark, _)) = was_down {
-            self.awaited = self.awaited.max(Some(mark));
             // Paused before the first dispatch, until it has caught up.
             let lags = self.lags(mark, |rules| if rules.is_custom { rules.zero } else { self.wanted(rules) });
             self.down(&lags, now);
@@ -69,12 +75,17 @@ impl Machine {
     }
 
     /// The partition is read from another place: what was pending from there on comes again, or somebody wanted it so.
-    pub(crate) fn moved(&mut self, partition: i32, back_to: Option<i64>, outage: Option<u64>) {
+    pub(crate) fn moved(&mut self, partition: i32, back_to: Option<i64>, outage: Option<u64>, now: Duration) {
         let part = self.parts.entry(partition).or_default();
         let epoch = outage.unwrap_or(0).max(part.epoch.saturating_add(1));
         let mut old = std::mem::replace(part, Part { epoch, ..Part::default() });
         part.was_down = old.was_down;
-        let Some(back_to) = back_to else { return };
+        let Some(back_to) = back_to else {
+            // Left out, perhaps: nobody waits for what the message at the gate has waited for.
+            self.look_held(now);
+            return;
+        };
+        part.waited = old.wants();
         // For another checkpoint: what this one has to correct may lie before.
         old.pending.cut(back_to);
         part.is_due = old.is_due && !old.pending.is_empty();
@@ -89,8 +100,9 @@ impl Machine {
         let is_down = self.phase != Phase::Running || part.was_down.is_some();
         let kept = Kept { epoch: part.epoch, last, is_down, ..Kept::default() };
         if self.rules.mode == Mode::Hold {
-            let highest = self.held_mark().max(self.awaited).max(part.was_down.map(|(mark, _)| mark));
-            return Kept { highest: highest.filter(|_| is_down), ..kept };
+            let held = self.parts.values().filter_map(Part::wants).max();
+            let highest = held.max(self.awaited).max(part.was_down.map(|(mark, _)| mark));
+            return Kept { safe: part.begin, highest: highest.filter(|_| is_down), ..kept };
         }
         let handled = part.pending.first().filter(|first| *first < next);
         // Not moved yet to where it has to begin, or never: the old record stands.
@@ -101,8 +113,7 @@ impl Machine {
 
     /// The partition is no longer read here. What it waited for is known to whoever has it next.
     pub(crate) fn revoked(&mut self, partition: i32) {
-        let held = self.parts.remove(&partition).and_then(|part| part.held);
-        self.awaited = self.awaited.max(held.map(|(mark, _)| mark));
+        self.awaited = self.awaited.max(self.parts.remove(&partition).and_then(|part| part.wants()));
     }
 
     /// How often the partition was sent back.
@@ -190,8 +201,9 @@ impl Machine {
             .dependencies
             .iter_mut()
             .zip(rules)
-            .filter(|(own, rules)| own.watermark.reach() == Reach::Nothing && !rules.is_custom)
+            .filter(|(own, rules)| !own.is_seeded && own.watermark.reach() == Reach::Nothing && !rules.is_custom)
         {
+            own.is_seeded = true;
             own.watermark.seed(highest);
         }
         if self.healthy.marker.is_none() {
@@ -226,13 +238,20 @@ impl Machine {
     fn judge_held(&mut self, message: Message, now: Duration) -> Verdict {
         let Message { partition, mark, .. } = message;
         let lags = self.lags(mark, |rules| rules.threshold);
-        let passes = lags.is_empty() || self.overridden || self.forced;
+        let mut is_freed = false;
+        let passes = lags.is_empty() || self.overridden;
         if let Some(part) = self.parts.get_mut(&partition) {
+            is_freed = std::mem::take(&mut part.is_freed);
             let since = part.held.filter(|(own, _)| *own == mark).map_or(now, |(_, since)| since);
-            part.held = (!passes).then_some((mark, since));
+            part.held = (!passes && !is_freed).then_some((mark, since));
+            part.waited = part.waited.filter(|waited| mark < *waited);
         }
         if lags.is_empty() {
             return Verdict::Pass(None);
+        }
+        if is_freed {
+            // The outage that it waited in is still there, or over.
+            return Verdict::Pass(Downtime::new(self.named(&lags)));
         }
         self.down(&lags, now);
         if passes { Verdict::Pass(Downtime::new(self.named(&lags))) } else { Verdict::Wait }
@@ -266,7 +285,22 @@ impl Machine {
                 false => {}
             }
         }
-        self.down(&lags, now);
+        let awaited = self.awaited().filter(|_| self.overridden);
+        let mut down = lags.clone();
+        if let Some(awaited) = awaited {
+            // What comes after that belongs to the next outage.
+            down.retain(|at, _| {
+                !self.rules.dependencies.get(*at).is_some_and(|own| self.covers(*at, awaited, own.zero))
+            });
+        }
+        self.down(&down, now);
+        for (at, answers) in answers.iter().enumerate() {
+            // A heartbeat since the question, which may have been the last one.
+            let is_old = down.contains_key(&at) && answers.down.is_some() && answers.beats != self.beats(at);
+            if is_old && self.has_recovered(at, None) {
+                self.up(at);
+            }
+        }
         self.settle(now);
         lags.extend(recovering);
         Verdict::Pass(Downtime::new(self.named(&lags)))
@@ -277,7 +311,8 @@ impl Machine {
         if let Some(part) = self.parts.get_mut(&partition) {
             (part.is_at_gate, part.asked) = (false, None);
             // What it waited for is still missing, whoever has it next.
-            self.awaited = self.awaited.max(part.held.take().map(|(mark, _)| mark));
+            part.waited = part.wants();
+            (part.held, part.is_freed) = (None, false);
         }
         self.look_held(now);
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::mark::{Mark, Measure, Span};
+use super::note::KeptMark;
 use super::outage::{Downtime, Lag, Outage, Snapshot, State};
 use super::pending::Pending;
 use super::watermark::{Reach, Watermark};
@@ -51,6 +52,8 @@ pub(crate) struct DependencyRules {
     pub idle_after: Option<Duration>,
     /// Whether downtime is decided by a function of the user's.
     pub is_custom: bool,
+    /// Whether recovery is.
+    pub asks_recovery: bool,
 }
 
 /// What a function of the user's says of a dependency: how far it is behind, if it is.
@@ -61,6 +64,8 @@ pub(crate) type Down = Result<(), Lag>;
 pub(crate) struct Answers {
     pub down: Option<Down>,
     pub recovered: Option<bool>,
+    /// How many heartbeats the dependency had had when they were asked.
+    pub beats: u64,
 }
 
 /// A message of the dependent at the gate; `offset` is negative where its source has none.
@@ -139,9 +144,14 @@ struct Dependency {
     lag: Option<Lag>,
     /// By partition.
     doubts: BTreeMap<i32, Doubt>,
+    /// Heartbeats so far.
+    beats: u64,
+    /// What the dependent's first message says for it is used up.
+    is_seeded: bool,
 }
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each says another thing of it")]
 struct Part {
     /// How often it was sent back.
     epoch: u64,
@@ -150,6 +160,10 @@ struct Part {
     is_due: bool,
     /// The marker of the message that waits for dependencies, in hold mode, and since when it does.
     held: Option<(Mark, Duration)>,
+    /// It passes although they are not there.
+    is_freed: bool,
+    /// What a message waited for that was given up, until the partition gets as far again.
+    waited: Option<Mark>,
     /// A message waits, for whatever reason.
     is_at_gate: bool,
     doubt: Option<Doubt>,
@@ -161,6 +175,15 @@ struct Part {
     begin: Option<i64>,
     /// It began there.
     begun: Option<i64>,
+    /// The recovery that is being told of counts it in.
+    is_told: bool,
+}
+
+impl Part {
+    /// The marker that is waited for, unless it is too far ahead to be believed.
+    fn wants(&self) -> Option<Mark> {
+        self.held.map(|(mark, _)| mark).filter(|_| self.doubt.is_none()).max(self.waited)
+    }
 }
 
 struct Open {
@@ -209,6 +232,8 @@ impl Machine {
             down: None,
             lag: None,
             doubts: BTreeMap::new(),
+            beats: 0,
+            is_seeded: false,
         };
         let dependencies = rules.dependencies.iter().map(dependency).collect();
         Self {
@@ -237,7 +262,12 @@ impl Machine {
     pub(crate) fn restore(&mut self, number: u64, unfinished: Option<Arc<Outage>>, state: Option<State>) {
         self.outages = self.outages.max(number);
         self.told_over = if unfinished.is_some() { number.saturating_sub(1) } else { number };
-        self.unfinished = unfinished;
+        // Of a version of the program with markers of another kind: they cannot be compared.
+        let measure = self.rules.measure;
+        self.unfinished = unfinished.map(|outage| {
+            let is_own = outage.detected.marker.is_none_or(|mark| mark.measure() == measure);
+            if is_own { outage } else { Arc::new(outage.without_markers()) }
+        });
         self.healthy.state.clone_from(&state);
         self.state = state;
     }
@@ -355,7 +385,7 @@ impl Machine {
     pub(crate) fn dependency(&self, at: usize) -> Option<Standing> {
         let own = self.dependencies.get(at)?;
         let held_back_by = own.watermark.holding_back();
-        let wanted = self.held_mark().or(self.awaited).max(self.highest);
+        let wanted = self.held_mark().or(self.awaited()).max(self.highest);
         let is_compared = self.rules.dependencies.get(at).is_some_and(|rules| !rules.is_custom);
         let lag = match wanted.filter(|_| own.down.is_some() && is_compared) {
             Some(wanted) => Some(self.lag(at, wanted)),
@@ -364,8 +394,29 @@ impl Machine {
         Some(Standing { reach: own.watermark.reach(), down: own.down, lag, held_back_by })
     }
 
+    /// How many heartbeats a dependency has had.
+    pub(crate) fn beats(&self, at: usize) -> u64 {
+        self.dependencies.get(at).map_or(0, |own| own.beats)
+    }
+
+    /// Whether these answers say that a dependency is down which has had a heartbeat since, and only a function of the
+    /// user's can say whether that helped: nobody would ask it, since the dependency was not down by then.
+    pub(crate) fn is_overtaken(&self, answers: &[Answers]) -> bool {
+        answers.iter().zip(&self.rules.dependencies).enumerate().any(|(at, (answers, rules))| {
+            rules.asks_recovery && matches!(answers.down, Some(Err(_))) && answers.beats != self.beats(at)
+        })
+    }
+
+    /// What earlier runs, or members, or messages that were given up, waited for.
+    fn awaited(&self) -> Option<Mark> {
+        self.parts.values().filter_map(|part| part.waited).max().max(self.awaited)
+    }
+
     /// What to keep with a position of a dependency.
-    pub(crate) fn mark_of(&self, dependency: usize, partition: i32) -> Option<Mark> {
-        self.dependencies.get(dependency)?.watermark.of(partition)
+    pub(crate) fn kept_of(&self, dependency: usize, partition: i32) -> Option<KeptMark> {
+        let own = self.dependencies.get(dependency)?;
+        let doubt = own.doubts.get(&partition).map(|doubt| (doubt.mark, doubt.offset));
+        let kept = KeptMark { mark: own.watermark.of(partition), doubt };
+        (kept != KeptMark::default()).then_some(kept)
     }
 }

@@ -2,6 +2,7 @@
 
 mod holding;
 mod outages;
+mod overtaken;
 mod parity;
 mod schedules;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::checkpoint::Marker as _;
-use crate::checkpoint::note::Kept;
+use crate::checkpoint::note::{Kept, KeptMark};
 
 const T0: Duration = Duration::ZERO;
 
@@ -20,7 +21,7 @@ fn minutes(minutes: u64) -> Duration {
 
 /// A time of day as a marker.
 fn at(hour: u64, minute: u64) -> Mark {
-    minutes(hour * 60 + minute).mark()
+    (chrono::DateTime::UNIX_EPOCH + minutes(hour * 60 + minute)).mark()
 }
 
 fn dependency(name: &str, threshold: impl Into<Span>) -> DependencyRules {
@@ -31,6 +32,7 @@ fn dependency(name: &str, threshold: impl Into<Span>) -> DependencyRules {
         zero: Span::zero(threshold.unit()),
         idle_after: None,
         is_custom: false,
+        asks_recovery: false,
     }
 }
 
@@ -99,7 +101,7 @@ impl Machine {
     }
 
     fn beat(&mut self, dependency: usize, mark: Mark) {
-        self.advance(dependency, 0, mark, None, T0);
+        self.advance(dependency, 0, (mark, -1), None, T0);
     }
 
     fn reach(&self, dependency: usize) -> Option<Mark> {

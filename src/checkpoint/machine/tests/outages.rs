@@ -48,7 +48,7 @@ fn a_target_stays_with_the_position_until_its_partition_is_moved() {
     machine.resume(T0);
     machine.beat(0, at(13, 0));
     assert_eq!(machine.keep(0, 5).safe, Some(4), "it was revoked before it was sent back");
-    machine.moved(0, Some(4), Some(1));
+    machine.moved(0, Some(4), Some(1), T0);
     let kept = machine.keep(0, 4);
     assert_eq!((kept.epoch, kept.safe, kept.is_down), (1, None, false));
 }
@@ -59,7 +59,7 @@ fn a_seek_during_an_outage_wins_over_the_rewind() {
     machine.beat(0, at(10, 0));
     machine.pulse(4, at(11, 0));
     machine.beat(0, at(12, 0));
-    machine.moved(0, None, None);
+    machine.moved(0, None, None, T0);
     assert!(machine.targets().is_empty());
     assert_eq!(machine.keep(0, 4).epoch, 1);
 }
@@ -72,12 +72,12 @@ fn a_rewind_of_another_checkpoint_leaves_what_lies_before_it() {
     for offset in 4..8 {
         machine.pulse(offset, at(11, 0));
     }
-    machine.moved(0, Some(6), Some(1));
+    machine.moved(0, Some(6), Some(1), T0);
     assert_eq!(machine.targets(), [(0, 4)], "4 and 5 do not come again by that");
     machine.pulse(6, at(11, 0));
     machine.beat(0, at(12, 0));
     assert_eq!(machine.recovered_outage().safe_offsets, [(0, 4)]);
-    machine.moved(0, Some(4), Some(2));
+    machine.moved(0, Some(4), Some(2), T0);
     assert!(machine.targets().is_empty());
 }
 
@@ -85,7 +85,7 @@ fn a_rewind_of_another_checkpoint_leaves_what_lies_before_it() {
 fn again(rules: Rules, kept: Kept, outage: &Arc<Outage>) -> Machine {
     let mut machine = Machine::new(rules);
     machine.restore(outage.number, Some(Arc::clone(outage)), outage.detected.state.clone());
-    machine.assigned(0, &[(0, Some(at(10, 0)))], T0);
+    machine.assigned(0, &[(0, Some(at(10, 0).into()))], T0);
     machine.begin(0, Some(kept), T0);
     machine.begun(T0);
     machine
@@ -256,7 +256,7 @@ fn several_partitions_of_an_outage_that_a_restart_found_have_one_number() {
     machine.begun(T0);
     assert!(machine.told().is_empty(), "what was kept of the weather is not there yet");
     assert_eq!(machine.comes(0, 0, at(9, 0), T0), Verdict::Wait);
-    machine.assigned(0, &[(0, Some(at(10, 0)))], T0);
+    machine.assigned(0, &[(0, Some(at(10, 0).into()))], T0);
     assert_eq!(machine.told(), ["down 4 weather"]);
     assert_eq!([0, 1].map(|partition| machine.keep(partition, 1).last), [3, 3]);
 }
@@ -291,7 +291,7 @@ fn without_a_rewind_what_was_handled_too_early_is_kept_until_callbacks_have_seen
     let kept = first.keep(0, 5);
     assert_eq!((kept.safe, kept.is_down), (Some(4), true));
     let mut second = Machine::new(rules);
-    second.assigned(0, &[(0, Some(at(10, 0)))], T0);
+    second.assigned(0, &[(0, Some(at(10, 0).into()))], T0);
     second.begin(0, Some(kept), T0);
     second.begun(T0);
     assert_eq!(second.begins_at(0), None);
@@ -305,7 +305,7 @@ fn without_a_rewind_what_was_handled_too_early_is_kept_until_callbacks_have_seen
 #[test]
 fn markers_of_another_kind_that_were_kept_are_not_compared() {
     let mut machine = Machine::new(rules(weather()));
-    machine.assigned(0, &[(0, Some(12.mark()))], T0);
+    machine.assigned(0, &[(0, Some(12.mark().into()))], T0);
     machine.begin(0, Some(Kept { is_down: true, highest: Some(99.mark()), safe: Some(1), ..Kept::default() }), T0);
     machine.begun(T0);
     assert_eq!((machine.reach(0), machine.highest(), machine.phase()), (None, None, Phase::Running));

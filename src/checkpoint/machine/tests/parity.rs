@@ -15,8 +15,8 @@ fn cp_2_what_is_kept_with_positions_comes_back() {
     let mut first = machine(rules(weather()));
     first.beat(0, at(10, 0));
     first.pulse(0, at(11, 0));
-    let (kept, mark) = (first.keep(0, 1), first.mark_of(0, 0));
-    let (kept, mark) = (Kept::decode(&kept.encode()).unwrap(), Mark::decode(&mark.unwrap().encode()).unwrap());
+    let (kept, mark) = (first.keep(0, 1), first.kept_of(0, 0));
+    let (kept, mark) = (Kept::decode(&kept.encode()).unwrap(), KeptMark::decode(&mark.unwrap().encode()).unwrap());
 
     let mut second = Machine::new(rules(weather()));
     second.assigned(0, &[(0, Some(mark))], T0);
@@ -132,11 +132,11 @@ fn cp_12_a_heartbeat_that_is_late_does_not_resume_one_that_is_not_does() {
 /// Down when `down`, recovered when `recovered`.
 fn answers(down: Option<u64>, recovered: bool) -> Answers {
     let down = down.map_or(Ok(()), |seconds| Err(Lag::By(Span::from(Duration::from_secs(seconds)))));
-    Answers { down: Some(down), recovered: Some(recovered) }
+    Answers { down: Some(down), recovered: Some(recovered), beats: 0 }
 }
 
 fn custom(name: &str) -> DependencyRules {
-    DependencyRules { is_custom: true, ..dependency(name, minutes(10)) }
+    DependencyRules { is_custom: true, asks_recovery: false, ..dependency(name, minutes(10)) }
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct World {
     next: Vec<usize>,
     committed: Vec<(usize, Kept)>,
     done: Vec<Vec<usize>>,
-    kept: Vec<Vec<(usize, Option<Mark>)>>,
+    kept: Vec<Vec<(usize, Option<KeptMark>)>>,
     /// The last value that left: how much of each dependency was there.
     left: BTreeMap<(usize, usize), Vec<usize>>,
     wrong: usize,
@@ -109,7 +109,7 @@ impl World {
         self.next[partition] = next;
         if let Some(begin) = self.machine.begins_at(partition as i32) {
             self.next[partition] = next.min(begin as usize);
-            self.machine.moved(partition as i32, Some(begin), None);
+            self.machine.moved(partition as i32, Some(begin), None, T0);
             self.commit(partition);
         }
     }
@@ -143,9 +143,9 @@ impl World {
         let done = self.done[at][partition];
         let Some(mark) = self.dependencies[at][partition].get(done) else { return };
         self.done[at][partition] += 1;
-        self.machine.advance(at, partition as i32, mark.mark(), None, T0);
+        self.machine.advance(at, partition as i32, (mark.mark(), -1), None, T0);
         if self.random.bool() {
-            self.kept[at][partition] = (done + 1, self.machine.mark_of(at, partition as i32));
+            self.kept[at][partition] = (done + 1, self.machine.kept_of(at, partition as i32));
         }
     }
 
@@ -163,7 +163,7 @@ impl World {
             assert!(offset as usize <= self.next[partition], "never forward");
             self.next[partition] = offset as usize;
             self.rewinds += 1;
-            self.machine.moved(partition as i32, Some(offset), Some(self.machine.outages()));
+            self.machine.moved(partition as i32, Some(offset), Some(self.machine.outages()), T0);
             if self.random.bool() {
                 self.commit(partition);
             }
