@@ -17,6 +17,7 @@ use super::mark::Mark;
 use super::outage::StateCodec;
 use super::record::Record;
 use crate::error::{Error, Result};
+use crate::flow::durable::Durable;
 use crate::flow::tap::Rewind;
 use crate::flow::{Env, Gate, WakerSet};
 
@@ -90,6 +91,16 @@ pub(crate) struct Counters {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Durable for Core {
+    /// The user's state, which no position may be ahead of.
+    fn sync(&self) -> Result<()> {
+        match self.keeping().zip(self.look(|machine| machine.state().cloned())) {
+            Some((keeping, state)) => keeping.follow(&state),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Core {
@@ -268,6 +279,11 @@ impl Core {
             None => self.change(|machine, _| machine.never_rewinds()),
         }
         Ok(())
+    }
+
+    /// What has to be durable before positions are stored, where something is written down.
+    pub(crate) fn durable(self: &Arc<Self>) -> Option<Arc<dyn Durable>> {
+        self.wanted.is_some().then(|| Arc::clone(self) as _)
     }
 
     /// What is written down, if anything is.

@@ -219,6 +219,7 @@ impl<T: Send + 'static> Checkpoint<T> {
         let folder = to.env.parts().state_dir.join("checkpoints");
         let wanted = is_told.then_some(WantedKeeping { folder, codec });
         let core = Core::new(Arc::clone(&name), Machine::new(rules(&name, &guard)), wanted, to.env);
+        core.durable().into_iter().for_each(|durable| to.env.add_durable(durable));
         self.slot().0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&core));
         let goes_on = !guard.pauses || guard.max_pause.is_some_and(|(_, then)| then == AtLimit::Resume);
         let goes_on_early = guard.mode == Mode::Detect && goes_on;

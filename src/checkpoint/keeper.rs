@@ -24,6 +24,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_MIN: Duration = Duration::from_millis(5);
 /// How often a rewind is tried that leaves partitions where they are; what is due then stays with their positions.
 const REWINDS_MAX: u32 = 10;
+/// How long what has happened is told when the run ends.
+const TELL_MAX: Duration = Duration::from_secs(5);
 const REWIND_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) struct Keeper {
@@ -38,11 +40,17 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Runs until the app stops. What is half done then is done by the next run: positions say what is to be corrected.
+    /// Where there are none, what has happened is told to its end.
     pub(crate) async fn run(self) {
         let env = self.env.clone();
+        let is_too_late = async {
+            env.stop().cancelled().await;
+            tokio::time::sleep(TELL_MAX).await;
+        };
         let result = tokio::select! {
             biased;
-            () = env.stop().cancelled() => Ok(()),
+            () = env.kill().cancelled() => Ok(()),
+            () = is_too_late => Ok(()),
             result = self.keep() => result,
         };
         // A rewind that the end of the run cut short is none of its errors.
@@ -51,7 +59,7 @@ impl Keeper {
                 |error| if env.stop().is_cancelled() && error.kind() == Kind::Closed { Ok(()) } else { Err(error) },
             );
         if let Err(error) = result {
-            env.fail(error.at(self.place()));
+            env.fail(if error.place().is_some() { error } else { error.at(self.place()) });
         }
         env.set_notice(&self.place(), None);
     }
@@ -75,12 +83,17 @@ impl Keeper {
             if let Some(error) = self.core.take_failure() {
                 return Err(error);
             }
+            let is_last = self.env.stop().is_cancelled();
+            if is_last && (acting.is_none() || self.core.rewind().is_some()) {
+                return Ok(());
+            }
             tokio::select! {
                 result = OptionFuture::from(acting.as_mut()), if acting.is_some() => {
                     acting = None;
                     result.unwrap_or(Ok(()))?;
                 }
                 () = self.core.news.notified() => {}
+                () = self.env.stop().cancelled(), if !is_last => {}
                 _ = looks.tick() => self.look_at_the_clock()?,
             }
         }

@@ -45,12 +45,16 @@ impl Keeping {
                 return Err(Error::new(Kind::Locked, message));
             }
         };
-        let record = match fs::read_to_string(&path) {
-            Ok(text) if text.is_empty() => {
+        let record = match fs::read(&path) {
+            Ok(bytes) if bytes.is_empty() => {
                 tracing::warn!(%checkpoint, path = %path.display(), "the record of its outages was lost with the machine");
                 Record::default()
             }
-            Ok(text) => Record::decode(&text, checkpoint, codec).map_err(unreadable)?,
+            Ok(bytes) => {
+                let text =
+                    String::from_utf8(bytes).map_err(|error| Error::new(Kind::Corrupt, "it is no text").because(error));
+                text.and_then(|text| Record::decode(&text, checkpoint, codec)).map_err(unreadable)?
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Record::default(),
             Err(error) => return Err(error.into()),
         };
@@ -103,4 +107,30 @@ fn unreadable(error: Error) -> Error {
     let message = "the record of a checkpoint's outages cannot be read: bring back what it was, or remove it to go on \
                    without that state";
     Error::new(error.kind(), message).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_no_text_says_what_to_do() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("join.outage");
+        fs::write(&path, [b'a', 0xff])?;
+        let error = Keeping::open(folder.path(), &Arc::from("join"), None).err().unwrap();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        assert!(error.to_string().contains("remove it") && error.to_string().contains("join.outage"), "{error}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_says_where() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let keeping = Keeping::open(folder.path(), &Arc::from("join"), None)?;
+        fs::create_dir(folder.path().join("join.outage.new"))?;
+        let error = keeping.is_over(1).unwrap_err();
+        assert!(error.to_string().contains("join.outage"), "{error}");
+        Ok(())
+    }
 }

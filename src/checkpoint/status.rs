@@ -95,7 +95,7 @@ pub struct Counts {
     /// Markers that were too far ahead to be believed.
     pub far_future: u64,
     /// Messages of dependencies that came after the others of their time had been taken for all, because their partition
-    /// was silent; and markers that went down.
+    /// was silent or their markers went down. Not those below another marker that was done with them.
     pub late: u64,
 }
 

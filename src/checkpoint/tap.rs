@@ -355,12 +355,7 @@ impl Watch for DependentWatch {
     }
 
     fn note(&self, partition: i32, next: i64) -> Option<String> {
-        let (kept, state) = self.0.look(|machine| (machine.keep(partition, next), machine.state().cloned()));
-        if let Some((keeping, state)) = self.0.keeping().zip(state)
-            && let Err(error) = keeping.follow(&state)
-        {
-            self.0.fail(error);
-        }
+        let kept = self.0.look(|machine| machine.keep(partition, next));
         (kept != Kept::default()).then(|| kept.encode())
     }
 }

@@ -173,6 +173,6 @@ impl<T: Clone + Send + 'static> SharedSource for ProxySource<T> {
         // An external proxy counts as written until the app shuts down.
         let outside = self.proxy.external.then(|| Writer::new(&self.channel));
         let gate = self.proxy.gate().clone();
-        Ok(Box::pin(run_channel(self.channel, outside, gate, options, stages, env.clone())))
+        Ok(Box::pin(run_channel(self.channel, outside, gate, options, stages, None, env.clone())))
     }
 }

@@ -109,6 +109,8 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         let tracker = self.unit.tracker();
         let own = tracker.scan();
         let own_open = tracker.next() - own;
+        // Before the guards: what is kept with a position tells of all that is done before it.
+        self.stage.as_mut().progress(own);
         if let Some(open) = &mut self.open {
             while let Some((_, guard)) = open.pop_front_if(|(seq, _)| *seq < own) {
                 guard.ok();
@@ -121,7 +123,6 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
         let in_flight = waiting + u64::from(self.in_hand && !is_held) + own_open;
         let done = if self.open.is_some() { own } else { self.done + own };
         self.stats.set_progress(done, in_flight, in_flight > 0 || is_held);
-        self.stage.as_mut().progress(own);
     }
 
     fn poll_run(&mut self, stopping: bool, cx: &mut Context<'_>) -> Poll<Result<()>> {

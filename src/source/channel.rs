@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
-use super::{Carried, CarriedLane, SourceOptions, boxed_stage, fan_out, open_taps};
+use super::{Carried, CarriedLane, NotePlace, SourceOptions, boxed_stage, fan_out, open_taps};
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, Gate, NodeId, Push, Queue, StageFactory, Stages, Tracker, UnitCx};
 
@@ -138,13 +138,14 @@ impl<T> Writer<T> {
 }
 
 /// Runs the lane that reads a channel, until its writers have ended. `outside` is a writer that ends when the app is
-/// told to stop.
+/// told to stop; `note`: where taps keep what they have to.
 pub(crate) async fn run_channel<T: Clone + Send + 'static>(
     channel: Arc<Channel<T>>,
     outside: Option<Writer<T>>,
     gate: Gate,
     options: SourceOptions<T>,
     stages: Vec<StageFactory<T>>,
+    note: Option<NotePlace>,
     env: Env,
 ) -> Result<()> {
     let name = &channel.node.name;
@@ -153,7 +154,13 @@ pub(crate) async fn run_channel<T: Clone + Send + 'static>(
     let lane_stats = stats.add_lane(0);
     let (queue, source) = (Arc::clone(&channel.queue), Arc::clone(name));
     let make = || Stages::new(&stages);
-    open_taps(&options.taps, &stats)?;
+    let kept = note.as_ref().map_or(Ok(None), NotePlace::read)?;
+    let opened = open_taps(&options.taps, &stats, kept);
+    opened.map_err(|error| match &note {
+        Some(note) if error.kind() == Kind::Corrupt => note.refused(error),
+        _ => error,
+    })?;
+    note.and_then(|note| note.keep(&options.taps)).into_iter().for_each(|note| env.add_durable(note));
     let lane = async {
         if !options.taps.is_empty() {
             let stage = boxed_stage(options, 0, make, &stats, &env);

@@ -111,7 +111,7 @@ impl<T: Clone + Send + 'static> SharedSource for SharedStream<T> {
     ) -> Result<BoxFuture<'static, Result<()>>> {
         let (name, env): (Arc<str>, _) = (Arc::from(self.name), env.clone());
         let stats = env.add_source(&name, Gate::new());
-        open_taps(&options.taps, &stats)?;
+        open_taps(&options.taps, &stats, None)?;
         Ok(Box::pin(async move {
             let stage = boxed_stage(options, 0, || Stages::new(&stages), &stats, &env);
             run_stream((self.make)(), stage, name, stats.gate.clone(), stats, env).await

@@ -14,7 +14,7 @@ use super::every::Ticks;
 use super::{Every, StreamLane, boxed_stage, fan_out};
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::HandlerTables;
-use crate::flow::tap::Tap;
+use crate::flow::tap::{self, Tap};
 use crate::flow::{AlwaysOpen, Env, Gate, NodeId, Opening, SourceStats, Stage, StageFactory};
 
 /// Hash of a message's key.
@@ -148,7 +148,7 @@ impl Attach<'_> {
             let name = Arc::clone(&name);
             Box::pin(async move {
                 let stats = env.add_source(&name, Gate::new());
-                open_taps(&options.taps, &stats)?;
+                open_taps(&options.taps, &stats, None)?;
                 let stage = boxed_stage(options, 0, &make, &stats, &env);
                 run_stream(stream, stage, name, stats.gate.clone(), stats, env).await
             })
@@ -216,14 +216,11 @@ impl Attach<'_> {
     }
 }
 
-/// Tells taps of a source that cannot be sent back.
-pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats) -> Result<()> {
-    for tap in taps {
-        let watch = tap.watch();
-        watch.opened(&stats.held, None, false)?;
-        watch.assigned(&[(0, None)])?;
-    }
-    Ok(())
+/// Tells taps of a source that cannot be sent back, with what was kept for them.
+pub(crate) fn open_taps<In>(taps: &[Arc<dyn Tap<In>>], stats: &SourceStats, note: Option<Arc<str>>) -> Result<()> {
+    let watches: Vec<_> = taps.iter().map(|tap| tap.watch()).collect();
+    watches.iter().try_for_each(|watch| watch.opened(&stats.held, None, false))?;
+    tap::assigned(watches.iter(), &[(0, note)])
 }
 
 fn refuse_log_only<In>(options: &SourceOptions<In>, source: &str) -> Result<()> {

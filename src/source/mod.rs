@@ -6,6 +6,7 @@ mod declared;
 mod every;
 mod fanout;
 mod into;
+mod noted;
 mod stream;
 
 pub(crate) use carried::{Carried, CarriedLane};
@@ -16,6 +17,7 @@ pub use every::{Every, every};
 pub(crate) use fanout::{boxed_stage, fan_out};
 pub(crate) use into::{AnyShared, Guarded, KeyHash, Root, RootKind, SharedSource, open_taps};
 pub use into::{Attach, FromStream, IntoSource, LogSource, SourceOptions};
+pub(crate) use noted::NotePlace;
 pub(crate) use stream::StreamLane;
 
 use std::time::{Duration, Instant};

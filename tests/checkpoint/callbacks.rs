@@ -6,7 +6,7 @@ use std::time::Duration;
 use slipstream::checkpoint::{AtLimit, Doing, Guard, Outage, Snapshot};
 use slipstream::prelude::*;
 use slipstream::testing::until;
-use slipstream::{Conf, Kind};
+use slipstream::{Checkpoint, Conf, Dependency, Kind};
 use tokio::sync::Notify;
 
 use crate::bound::{PAUSED, at, bound, counted, counted_with, time};
@@ -305,4 +305,40 @@ async fn a_marker_of_times_is_told_as_it_was_given() -> Result<()> {
     until(|| told.lock().unwrap().len() == 1).await;
     assert_eq!(*told.lock().unwrap(), [Some(slipstream::checkpoint::Marker::mark(&time(&at(11, 0))))]);
     own.running.stop().await
+}
+
+async fn slow(n: u32) -> u32 {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    n
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_happened_is_told_to_its_end_when_streams_end() -> Result<()> {
+    for _ in 0..20 {
+        let weather = slipstream::SharedStream::new("weather", || stream::iter([1, 9]).then(slow).boxed());
+        let (calls, keep) = collect();
+        let dependency = weather.clone();
+        let checkpoint = Checkpoint::named("end", move |it| {
+            let (down, up) = (keep.clone(), keep.clone());
+            it.dependent(stream::iter([5_u32]), |n| *n)
+                .dependency(Dependency::new("weather", dependency.clone(), |n| *n))
+                .threshold(0)
+                .on_downtime(move |_| down("down"))
+                .on_recovery(move |_| {
+                    let up = up.clone();
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        up("up");
+                    }
+                })
+        });
+        App::new()
+            .handle(weather, |_: u32| (), ())
+            .handle(checkpoint, |_: u32| (), ())
+            .conf(Conf::isolated())
+            .run()
+            .await?;
+        assert_eq!(*calls.lock().unwrap(), ["down", "up"]);
+    }
+    Ok(())
 }

@@ -130,3 +130,75 @@ async fn caches_are_dependents_and_dependencies() -> Result<()> {
     assert_eq!(*seen.lock().unwrap(), (0..times).map(|time| (time, Some(time * 10))).collect::<Vec<_>>());
     running.stop().await
 }
+
+/// A topic fills a cache, whose changes are the dependency of another topic.
+#[cfg(feature = "rocksdb")]
+async fn a_cache_is_known_after_a_restart(world: World, holds: bool, is_crash: bool) -> Result<()> {
+    let bring = async |part: &str, numbers: &[u32]| {
+        let topic = world.alone::<u32>(part, 1);
+        for n in numbers {
+            topic.send((n.to_string(), *n)).await?;
+        }
+        topic.close().await
+    };
+    let (seen, keep) = collect();
+    let start = || {
+        let weather: Cache<u32, u32> = Cache::named("weather");
+        let dependency = weather.clone();
+        let activity: Topic<u32> = world.topic("activity", 1);
+        let checkpoint = Checkpoint::named("join", move |it| {
+            let it = it.dependent(activity.clone(), |message: &Message<u32>| message.value).dependency(
+                Dependency::new("weather", dependency.clone(), |(at, _): &(u32, Option<u32>)| *at).threshold(0),
+            );
+            if holds { it.hold() } else { it }
+        });
+        let rows = weather.clone();
+        let join = move |n: u32| -> Result<(u32, u32)> {
+            let last = rows.items().from(n).rev().iter().next().transpose()?;
+            Ok((n, last.map_or(0, |(at, _)| at)))
+        };
+        let app = App::new().handle(world.topic::<u32>("readings", 1), |n: u32| (n, n), weather).handle(
+            checkpoint.clone(),
+            join,
+            keep.clone(),
+        );
+        (checkpoint, Running::start(app, world.conf(0)))
+    };
+    bring("readings", &[10, 20, u32::MAX]).await?;
+    bring("activity", &[15]).await?;
+    let (_, running) = start();
+    until(|| seen.lock().unwrap().contains(&(15, 10))).await;
+    let lanes = || running.handle.health().sources.into_iter().flat_map(|own| own.lanes);
+    until(|| lanes().all(|lane| lane.in_flight == 0 && lane.committed == lane.position)).await;
+    if is_crash {
+        running.crash().await;
+    } else {
+        running.stop().await?;
+    }
+    bring("activity", &[25]).await?;
+    // A crash within the process lets go of the cache a moment later.
+    let (checkpoint, running) = loop {
+        let (checkpoint, running) = start();
+        until(|| running.is_reading() || running.is_over()).await;
+        if !is_crash || !running.is_over() {
+            break (checkpoint, running);
+        }
+        assert_eq!(running.ended().await.unwrap_err().kind(), slipstream::Kind::Locked);
+    };
+    let is_there = || seen.lock().unwrap().contains(&(25, 20)) || running.is_over();
+    let waited = tokio::time::timeout(Duration::from_secs(8), until(is_there)).await;
+    assert!(waited.is_ok(), "{:?} {:?}", seen.lock().unwrap(), checkpoint.status());
+    running.stop().await?;
+    assert!(seen.lock().unwrap().contains(&(25, 20)));
+    Ok(())
+}
+
+#[cfg(all(feature = "rocksdb", feature = "booblik"))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_cache_has_brought_is_known_after_a_restart() -> Result<()> {
+    for (holds, is_crash) in [(true, false), (false, false), (true, true)] {
+        a_cache_is_known_after_a_restart(World::embedded(), holds, is_crash).await?;
+        a_cache_is_known_after_a_restart(World::memory(), holds, is_crash).await?;
+    }
+    Ok(())
+}

@@ -1,5 +1,6 @@
 //! A cache as a sink (it stores, then publishes the change) and as a source (of its changes).
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -17,7 +18,8 @@ use crate::flow::{Env, NodeId, Sink, Stage, StageFactory, UnitCx};
 use crate::keys::{self, Key};
 use crate::sink::{IntoSink, SinkBinding};
 use crate::source::{
-    Attach, Carried, Channel, IntoSource, Overflow, RootKind, SharedSource, SourceOptions, Writer, run_channel,
+    Attach, Carried, Channel, IntoSource, NotePlace, Overflow, RootKind, SharedSource, SourceOptions, Writer,
+    run_channel,
 };
 
 /// Changes that may wait to be read.
@@ -58,6 +60,12 @@ impl<K: Key + Send + 'static, V: Send + 'static> Cache<K, V> {
                 Some(Arc::downgrade(&changes) as std::sync::Weak<dyn std::any::Any + Send + Sync>);
             Ok(Arc::new(InApp { changes, _hold: hold }))
         })
+    }
+
+    /// Where those who watch its changes keep what they have to: with the rows, so that it goes when they go.
+    fn note_path(&self) -> Result<PathBuf> {
+        let family = self.family_name().map(|family| format!("-{:08x}", crc32c::crc32c(family.as_bytes())));
+        Ok(self.opened()?.dir().join(format!("checkpoints{}.note", family.unwrap_or_default())))
     }
 
     /// The changes that a running app reads, if one does.
@@ -326,6 +334,7 @@ where
         // One that is written from outside counts as written until the app shuts down.
         let outside = self.cache.is_external().then(|| Writer::new(&changes));
         let gate = self.cache.gate().clone();
-        Ok(Box::pin(run_channel(changes, outside, gate, options, stages, env.clone())))
+        let note = NotePlace { path: self.cache.note_path()?, store: self.cache.opened()? };
+        Ok(Box::pin(run_channel(changes, outside, gate, options, stages, Some(note), env.clone())))
     }
 }
