@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::graph::{Edge, Graph};
+use super::piped::ThroughPipe;
 use super::sources::Sources;
 use crate::error::{Error, Kind, Result};
 use crate::flow::fold::{HandlerTables, TableRef};
@@ -174,7 +175,8 @@ where
         };
         self.sources.attach_all(&mut attach, label, source_options, make)?;
         external.into_iter().for_each(|node| builder.graph.add_external(node));
-        builder.graph.add(Edge { handler: name, reads, writes: sinks.into_nodes() });
+        let piped = ThroughPipe::take(builder.env)?;
+        builder.graph.add(Edge { handler: name, reads, writes: sinks.into_nodes(), piped });
         Ok(())
     }
 }

@@ -11,11 +11,13 @@ mod evicting;
 mod guards;
 
 /// One handler between nodes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Edge {
     pub handler: Arc<str>,
     pub reads: Vec<NodeId>,
     pub writes: Vec<NodeId>,
+    /// What it reads through a pipe.
+    pub piped: Vec<NodeId>,
 }
 
 /// All handlers of an app.
@@ -130,7 +132,8 @@ mod tests {
     }
 
     fn edge(handler: &str, reads: &[NodeId], writes: &[NodeId]) -> Edge {
-        Edge { handler: Arc::from(handler), reads: reads.to_vec(), writes: writes.to_vec() }
+        let handler = Arc::from(handler);
+        Edge { handler, reads: reads.to_vec(), writes: writes.to_vec(), ..Edge::default() }
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A pipe behind a source, in the explicit API.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::Stream;
 
 use crate::error::{Error, Kind, Result};
-use crate::flow::Stage;
 use crate::flow::fold::HandlerTables;
+use crate::flow::{Env, NodeId, Stage};
 use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
 use crate::source::{Attach, IntoSource, SourceOptions};
 
@@ -54,8 +54,32 @@ where
         refuse_lanes(label, options.concurrency, &options.handlers)?;
         refuse_taps(label, &options)?;
         let shared = SharedStage::new(PipeStage::new(self.pipe, make(), Arc::from(label)), 1);
-        self.source.attach(to, label, piped(label), move || shared.lane())
+        noting(to, |to| self.source.attach(to, label, piped(label), move || shared.lane()))
     }
+}
+
+/// What the handler being bound reads through a pipe.
+#[derive(Default)]
+pub(super) struct ThroughPipe(Mutex<Vec<NodeId>>);
+
+impl ThroughPipe {
+    fn of(env: &Env) -> Result<Arc<Self>> {
+        env.single("what is read through a pipe", || Ok(Arc::default()))
+    }
+
+    /// What it is; from here on the next handler's.
+    pub(super) fn take(env: &Env) -> Result<Vec<NodeId>> {
+        Ok(std::mem::take(&mut *Self::of(env)?.0.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// Attaches what is in front of a pipe, and notes it.
+pub(super) fn noting(to: &mut Attach<'_>, attach: impl FnOnce(&mut Attach<'_>) -> Result<()>) -> Result<()> {
+    let before = to.reads.len();
+    attach(to)?;
+    let nodes = to.reads.iter().skip(before).cloned();
+    ThroughPipe::of(to.env)?.0.lock().unwrap_or_else(PoisonError::into_inner).extend(nodes);
+    Ok(())
 }
 
 /// What watches a source knows its messages, not what a pipe makes of them.

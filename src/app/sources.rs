@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::Stream;
 
-use super::piped::{piped, refuse_taps};
+use super::piped::{noting, piped, refuse_taps};
 use crate::error::Result;
 use crate::flow::Stage;
 use crate::pipe::{PipeStage, Piped, SharedStage, refuse_lanes};
@@ -90,6 +90,6 @@ where
         refuse_taps(label, &options)?;
         let stage = PipeStage::new(self.pipe, make(), Arc::from(label));
         let shared = SharedStage::new(stage, A::COUNT);
-        self.sources.attach_all(to, label, piped(label), move || shared.lane())
+        noting(to, |to| self.sources.attach_all(to, label, piped(label), move || shared.lane()))
     }
 }

@@ -237,6 +237,62 @@ async fn a_pipe_that_may_hold_back_what_is_corrected_is_refused() -> Result<()> 
     left.stop().await
 }
 
+/// What is done when a pipe asks for more is not what has been written.
+#[tokio::test]
+async fn a_pipe_behind_a_dependency_is_refused_whatever_the_source() {
+    let world = World::memory();
+    fn chunked<T: Send + 'static>(messages: Piped<T>) -> impl Stream<Item = Vec<T>> + Send {
+        messages.chunks(2)
+    }
+    let topic: Topic<u32> = world.topic::<u32>("weather", 1).broadcast();
+    let on_topic = topic.clone();
+    let checkpoint = Checkpoint::named("c", move |it| {
+        numbers(it).dependency(Dependency::new("on", on_topic.clone(), |m: &Message<u32>| m.value)).hold()
+    });
+    let app = App::new().handle(checkpoint, |_: u32| (), ());
+    let app = app.handle(pipe(topic, chunked), |_: Vec<Message<u32>>| (), ()).name("chunked");
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.starts_with("checkpoint c: handler chunked reads topic"), "{text}");
+    assert!(text.contains("let it write to a topic, and make that the dependency"), "{text}");
+
+    let proxy = Proxy::<u32>::named("weather").external();
+    let on_proxy = proxy.clone();
+    let checkpoint = Checkpoint::named("c", move |it| {
+        numbers(it).dependency(Dependency::new("on", on_proxy.clone(), |n| *n)).threshold(0)
+    });
+    let app = App::new().handle(checkpoint.clone(), |_: u32| (), ());
+    let app = app.handle(pipe(proxy.clone(), chunked), |_: Vec<u32>| (), ()).name("chunked");
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.starts_with("checkpoint c: handler chunked reads proxy weather through a pipe"), "{text}");
+
+    let hop = Proxy::<u32>::named("hop");
+    let app = App::new().handle(checkpoint, |_: u32| (), ()).handle(proxy, |n: u32| n, hop.clone());
+    let app = app.handle(pipe(hop, chunked), |_: Vec<u32>| (), ()).name("chunked");
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.contains("reads proxy hop, which handlers of proxy weather write, through a pipe"), "{text}");
+
+    static SHARED: SharedStream<u32> = SharedStream::new("shared", || stream::iter([1]).boxed());
+    let checkpoint = Checkpoint::named("c", |it| numbers(it).dependency(Dependency::new("on", &SHARED, |n| *n)).hold());
+    let app = App::new().handle(checkpoint, |_: u32| (), ());
+    let app = app.handle(pipe(&SHARED, chunked), |_: Vec<u32>| (), ()).name("chunked");
+    let text = refused_app(app, world.conf(0)).await;
+    assert!(text.contains("handler chunked reads") && text.contains("through a pipe"), "{text}");
+}
+
+#[cfg(feature = "rocksdb")]
+#[tokio::test]
+async fn a_pipe_behind_a_cache_that_is_a_dependency_is_refused() {
+    let cache = Cache::<u32, u32>::named("weather").external();
+    let on_cache = cache.clone();
+    let checkpoint = Checkpoint::named("c", move |it| {
+        numbers(it).dependency(Dependency::new("on", on_cache.clone(), |change: &(u32, Option<u32>)| change.0)).hold()
+    });
+    let piped = pipe(cache, |changes: Piped<(u32, Option<u32>)>| changes.skip(1));
+    let app = App::new().handle(checkpoint, |_: u32| (), ()).handle(piped, |_: (u32, Option<u32>)| (), ());
+    let text = refused_app(app, World::memory().conf(0)).await;
+    assert!(text.contains("reads cache weather through a pipe"), "{text}");
+}
+
 #[tokio::test]
 async fn a_dependency_that_goes_on_uncorrected_is_refused() {
     let world = World::memory();

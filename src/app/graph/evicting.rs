@@ -55,7 +55,7 @@ mod tests {
         let (behind, aside) = (node("cache", "behind"), node("cache", "aside"));
         let edge = |reads: &NodeId, writes: &NodeId| {
             let handler = Arc::from("handler");
-            Edge { handler, reads: vec![reads.clone()], writes: vec![writes.clone()] }
+            Edge { handler, reads: vec![reads.clone()], writes: vec![writes.clone()], ..Edge::default() }
         };
         let mut graph = Graph::default();
         [edge(&weather, &hop), edge(&hop, &behind), edge(&activity, &aside)]

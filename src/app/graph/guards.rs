@@ -9,14 +9,45 @@ use crate::source::Guarded;
 
 pub(super) fn check(graph: &Graph) -> Result<()> {
     for guarded in &graph.guarded {
-        let Some(dependent) = &guarded.dependent else { continue };
         for (name, node) in &guarded.dependencies {
             let Some(node) = node else { continue };
-            let refusal = check_one(graph, guarded, dependent, name, node);
+            let between = guarded.dependent.as_ref().map(|dependent| check_one(graph, guarded, dependent, name, node));
+            let refusal = between.unwrap_or(Ok(())).and_then(|()| check_pipes(graph, node));
             refusal.map_err(|error| error.at(format!("checkpoint {}", guarded.checkpoint)))?;
         }
     }
     Ok(())
+}
+
+/// A message is done when the pipe behind it asks for the next one: what a pipe holds back counts as done, and is not.
+fn check_pipes(graph: &Graph, dependency: &NodeId) -> Result<()> {
+    let below = below(graph, dependency);
+    let mut piped = below.iter().flat_map(|node| {
+        graph.edges.iter().filter(|edge| edge.piped.contains(node)).map(move |edge| (node, &edge.handler))
+    });
+    let Some((node, handler)) = piped.next() else { return Ok(()) };
+    let of_whom = if node == dependency { String::new() } else { format!(", which handlers of {dependency} write,") };
+    refuse(format!(
+        "handler {handler} reads {node}{of_whom} through a pipe, which may hold back what {dependency} counts as done: let the \
+         handler do the work of the pipe itself, or let it write to a topic, and make that the dependency; what nothing \
+         looks up may go through a topic into a pipe"
+    ))
+}
+
+/// The dependency, and what its messages go on through until they are done.
+fn below(graph: &Graph, dependency: &NodeId) -> Vec<NodeId> {
+    let mut reached = vec![dependency.clone()];
+    let mut at = 0;
+    while let Some(node) = reached.get(at).cloned() {
+        at += 1;
+        let readers = graph.edges.iter().filter(|edge| edge.reads.contains(&node));
+        for written in readers.flat_map(|edge| &edge.writes).filter(|written| in_process(written)) {
+            if !reached.contains(written) {
+                reached.push(written.clone());
+            }
+        }
+    }
+    reached
 }
 
 fn refuse(message: String) -> Result<()> {
@@ -115,7 +146,7 @@ mod tests {
 
     fn edge(handler: &str, reads: &[&NodeId], writes: &[&NodeId]) -> Edge {
         let cloned = |nodes: &[&NodeId]| nodes.iter().map(|node| (*node).clone()).collect();
-        Edge { handler: Arc::from(handler), reads: cloned(reads), writes: cloned(writes) }
+        Edge { handler: Arc::from(handler), reads: cloned(reads), writes: cloned(writes), ..Edge::default() }
     }
 
     fn guarded(dependent: &NodeId, dependency: &NodeId) -> Guarded {
@@ -169,6 +200,22 @@ mod tests {
         assert_eq!(refused(split(&topic), vec![guarded(&topic, &b)]), None);
         let one = refused(vec![edge("f", &[], &[&a, &b])], vec![guarded(&a, &b)]);
         assert!(one.is_some_and(|text| text.contains("both come from handler f")));
+    }
+
+    #[test]
+    fn a_pipe_behind_a_dependency_is_refused_also_behind_hops_but_not_behind_a_topic() {
+        let (a, b) = (node("topic", "a"), node("topic", "b"));
+        let piped = |read: &NodeId| Edge { piped: vec![read.clone()], ..edge("g", &[read], &[]) };
+        let direct = refused(vec![piped(&b)], vec![guarded(&a, &b)]);
+        assert!(direct.is_some_and(|text| text.contains("handler g reads topic b through a pipe")));
+        assert_eq!(refused(vec![piped(&a)], vec![guarded(&a, &b)]), None);
+        let hop = |to: &NodeId| refused(vec![edge("f", &[&b], &[to]), piped(to)], vec![guarded(&a, &b)]);
+        let behind = hop(&node("cache", "c"));
+        assert!(behind.is_some_and(|text| text.contains("reads cache c, which handlers of topic b write, through")));
+        assert_eq!(hop(&node("topic", "c")), None);
+        // Of a dependent that only one handler can read.
+        let of_a_stream = Guarded { dependent: None, ..guarded(&a, &b) };
+        assert!(refused(vec![piped(&b)], vec![of_a_stream]).is_some());
     }
 
     #[test]
