@@ -6,9 +6,13 @@ use std::sync::Arc;
 use crate::error::{Error, Kind, Result};
 use crate::flow::{Env, NodeId};
 use crate::source::Guarded;
+use crate::topic::fills;
 
 mod evicting;
+mod filled;
 mod guards;
+
+pub(crate) use filled::promise_single_member;
 
 /// One handler between nodes.
 #[derive(Debug, Default)]
@@ -30,6 +34,12 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
+    /// Of an app that is being built.
+    pub(crate) fn begin() -> Self {
+        filled::begin();
+        Self::default()
+    }
+
     pub(crate) fn add(&mut self, edge: Edge) {
         self.edges.push(edge);
     }
@@ -50,6 +60,11 @@ impl Graph {
     /// Warns of caches that drop rows which checkpoints rely on.
     pub(crate) fn warn(&self, env: &Env) {
         evicting::warn(self, &env.evicting());
+    }
+
+    /// Tells topics what they fill, of which some have to be read whole.
+    pub(crate) fn tell_topics(&self, env: &Env) -> Result<()> {
+        fills::remember(filled::fills(self), env)
     }
 
     /// Refuses in-process nodes that nobody writes, and cycles of them.

@@ -245,6 +245,7 @@ fn build(app: App, env: &Env, has_tasks: bool) -> Result<Vec<Root>> {
         bind(&mut builder, options)?;
     }
     builder.graph.check()?;
+    builder.graph.tell_topics(env)?;
     builder.graph.warn(env);
     let names: Vec<_> = builder.graph.handlers().collect();
     tracing::info!(app = %env.parts().app_id, handlers = names.len(), "handlers: {}", names.join(", "));

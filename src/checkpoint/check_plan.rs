@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::machine::Mode;
 use super::mark::{Measure, Span};
 use super::plan::{Dependency, Guard};
+use crate::app::promise_single_member;
 use crate::error::{Error, Kind, Result};
 
 /// Names are part of notes and of files.
@@ -22,6 +23,9 @@ pub(super) fn check<T>(name: &str, guard: &Guard<T>) -> Result<()> {
     }
     if let Some(bound) = guard.far_future {
         check_span("far_future", bound, guard.unit)?;
+    }
+    if guard.single_member {
+        promise_single_member(name);
     }
     check_mode(guard)
 }

@@ -7,6 +7,7 @@ mod begin;
 mod broker;
 mod declare;
 pub(crate) mod driver;
+pub(crate) mod fills;
 mod hub;
 mod lane;
 mod lockfile;

@@ -6,6 +6,7 @@ use futures::future::BoxFuture;
 
 use super::declare::Topic;
 use super::driver::{Assignment, Folded, OutOfRange, Start, Wanted};
+use super::fills;
 use super::hub::{Hub, LaneMaker};
 use super::lane::{Decode, LaneControl, PartitionLane, decode_error};
 use super::open::OpenTopic;
@@ -101,7 +102,10 @@ where
         let hub = env.single(&hub_name, || Ok(Hub::new(Arc::clone(&open.backend), group)))?;
         open.set_seeks(hub.seeks());
         let watches: Vec<_> = options.taps.iter().map(|tap| tap.watch()).collect();
-        check_whole(&open, &watches, has_groups && !self.broadcast)?;
+        // A broker without a name belongs to one run.
+        let is_shared = in_group && open.broker.url() != "memory:";
+        check_whole(&open, &watches, is_shared)?;
+        fills::check(&open, &self.node(), is_shared, env)?;
         let fold = fold(&self, &open, &options.handlers, env)?;
         check_fold(&open, &watches, fold.is_some())?;
         check_notes(&open, &watches, in_group)?;
@@ -182,9 +186,7 @@ fn reads_once(open: &OpenTopic, group: Option<&str>, env: &Env) -> Result<()> {
 }
 
 /// Who compares must see all: a member of a group sees only what is given to it.
-fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], in_group: bool) -> Result<()> {
-    // A broker without a name belongs to one run.
-    let is_shared = in_group && open.broker.url() != "memory:";
+fn check_whole(open: &OpenTopic, watches: &[Arc<dyn Watch>], is_shared: bool) -> Result<()> {
     let Some(watch) = watches.iter().find(|watch| is_shared && watch.needs_whole()) else { return Ok(()) };
     let message = format!(
         "{} depends on it, but it is shared with the other members of the group `{}`: declare it `.broadcast()`, so that \

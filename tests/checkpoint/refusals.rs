@@ -150,6 +150,47 @@ async fn a_dependency_that_is_shared_by_a_group_is_refused_unless_one_member_is_
     running.stop().await
 }
 
+/// Members that share what fills a dependency have a part of it each.
+#[tokio::test]
+async fn a_topic_of_a_group_that_fills_a_dependency_is_refused_unless_one_member_is_promised() -> Result<()> {
+    let world = World::memory();
+    let filled = |weather: Topic<u32>, change: fn(Guard<u32>) -> Guard<u32>| {
+        let (first, second) = (Proxy::<u32>::named("first"), Proxy::<u32>::named("second"));
+        let dependency = second.clone();
+        let checkpoint = Checkpoint::named("filled", move |it| {
+            change(numbers(it).dependency(Dependency::new("weather", dependency.clone(), |n| *n)).hold())
+        });
+        let (seen, keep) = collect::<u32>();
+        let app = App::new().handle(weather, |n: u32| n, first.clone()).handle(first, |n: u32| n, second);
+        (app.handle(checkpoint, keep, ()), seen)
+    };
+    let shared = || world.topic::<u32>("weather", 1);
+    let text = refused_app(filled(shared(), |guard| guard).0, world.conf(0)).await;
+    let named = text.contains("handlers fill proxy second from it, which checkpoint filled depends on");
+    assert!(text.starts_with("topic ") && text.contains("-weather") && named, "{text}");
+    assert!(text.contains("declare it `.broadcast()`") && text.contains("`.single_member()`"), "{text}");
+    world.alone::<u32>("weather", 1).send(2).await?;
+    for (app, seen) in [filled(shared(), Guard::single_member), filled(shared().broadcast(), |guard| guard)] {
+        let running = Running::start(app, world.conf(0));
+        until(|| seen.lock().unwrap().len() == 1).await;
+        running.stop().await?;
+    }
+    // A broker of one run, and one that knows no groups.
+    #[cfg(feature = "booblik")]
+    let embedded = World::embedded();
+    #[cfg(feature = "booblik")]
+    let urls = ["memory:", &*embedded.url];
+    #[cfg(not(feature = "booblik"))]
+    let urls = ["memory:"];
+    for url in urls {
+        let (app, _) = filled(shared(), |guard| guard);
+        let running = Running::start(app, world.conf(0).with("broker", url));
+        until(|| running.is_reading()).await;
+        running.stop().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_stream_that_two_handlers_want_is_refused() {
     let checkpoint = Checkpoint::named("stream", |it| numbers(it).dependency(on("a")).hold());

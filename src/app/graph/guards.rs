@@ -130,7 +130,7 @@ fn above(graph: &Graph, node: &NodeId) -> Reached {
     reached
 }
 
-fn writers<'a>(graph: &'a Graph, node: &'a NodeId) -> impl Iterator<Item = (usize, &'a Edge)> {
+pub(super) fn writers<'a>(graph: &'a Graph, node: &'a NodeId) -> impl Iterator<Item = (usize, &'a Edge)> {
     graph.edges.iter().enumerate().filter(move |(_, edge)| edge.writes.contains(node))
 }
 
