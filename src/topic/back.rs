@@ -104,8 +104,16 @@ impl Session {
                 self.count_partitions(topic).await;
             }
             let has_rows = has_dependencies && self.makers.get(topic).is_some_and(|maker| maker.fold().is_some());
-            let told = self.watches(topic).iter().filter(|watch| !(has_rows && watch.is_dependency()));
-            tap::assigned(told, &partitions).map_err(|error| error.at(format!("topic {topic}")))?;
+            let is_sought = self.pending_seeks.contains_key(topic);
+            let (later, now): (Vec<_>, Vec<_>) =
+                self.watches(topic).iter().partition(|watch| watch.is_dependency() && (has_rows || is_sought));
+            let at_topic = |error: Error| error.at(format!("topic {topic}"));
+            tap::assigned(now.into_iter(), &partitions).map_err(at_topic)?;
+            if is_sought {
+                // What was kept is of a place that the seek leaves, and lanes of this event would go by it until then.
+                let blank: Vec<_> = partitions.iter().map(|(partition, _)| (*partition, None)).collect();
+                tap::assigned(later.into_iter(), &blank).map_err(at_topic)?;
+            }
             if has_rows {
                 let unready = |(partition, note)| Unready { topic: Arc::clone(topic), partition, note };
                 self.unready.extend(partitions.into_iter().map(unready));

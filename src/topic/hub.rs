@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::back::{Back, Drained, HubRewind, Unready, Why};
+use super::back::{Back, Drained, HubRewind, Unready};
 use super::driver::{
     Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted, is_not_ours,
 };
@@ -300,20 +300,19 @@ impl Session {
     async fn assign(&mut self, mut assignment: Assignment) -> Result<()> {
         let topic = Arc::clone(&assignment.feed.topic);
         let partition = assignment.feed.partition;
-        if let Some(to) = self.pending_seeks.get(&topic).copied() {
-            let offset = self.driver.resolve(Arc::clone(&topic), partition, to).await?;
-            assignment = self.begin_at(Arc::clone(&topic), partition, offset, Why::Seek).await?;
-        } else {
-            match self.assign_earlier(&assignment).await {
-                Ok(Some(earlier)) => assignment = earlier,
-                Ok(None) => {}
-                // Taken away again, and the event that says so is on its way.
-                Err(error) if is_not_ours(&error) => {
-                    tracing::info!(%topic, partition, "taken away before it was read: {error}");
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+        let elsewhere = match self.pending_seeks.get(&topic).copied() {
+            Some(to) => self.assign_sought(&assignment, to).await.map(Some),
+            None => self.assign_earlier(&assignment).await,
+        };
+        match elsewhere {
+            Ok(Some(elsewhere)) => assignment = elsewhere,
+            Ok(None) => {}
+            // Taken away again, and the event that says so is on its way.
+            Err(error) if is_not_ours(&error) => {
+                tracing::info!(%topic, partition, "taken away before it was read: {error}");
+                return Ok(());
             }
+            Err(error) => return Err(error),
         }
         let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
         if strict && assignment.committed.is_none() {

@@ -64,6 +64,13 @@ impl Session {
         Ok(())
     }
 
+    /// The assignment from where a seek wants it that came before.
+    pub(super) async fn assign_sought(&mut self, assignment: &Assignment, to: SeekTo) -> Result<Assignment> {
+        let feed = &assignment.feed;
+        let offset = self.driver.resolve(Arc::clone(&feed.topic), feed.partition, to).await?;
+        self.begin_at(Arc::clone(&feed.topic), feed.partition, offset, Why::Seek).await
+    }
+
     /// Has a partition read from `offset` on, and commits that. What was committed before no longer counts: a replay
     /// that ends where the group once was is to be committed again.
     pub(super) async fn begin_at(
