@@ -83,7 +83,7 @@ pub struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(env: &'a Env) -> Self {
-        Self { env, roots: Vec::new(), shared: BTreeMap::new(), graph: Graph::begin() }
+        Self { env, roots: Vec::new(), shared: BTreeMap::new(), graph: Graph::default() }
     }
 
     /// The run it is built for.

@@ -12,8 +12,6 @@ mod evicting;
 mod filled;
 mod guards;
 
-pub(crate) use filled::promise_single_member;
-
 /// One handler between nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Edge {
@@ -34,12 +32,6 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Of an app that is being built.
-    pub(crate) fn begin() -> Self {
-        filled::begin();
-        Self::default()
-    }
-
     pub(crate) fn add(&mut self, edge: Edge) {
         self.edges.push(edge);
     }
@@ -76,18 +68,17 @@ impl Graph {
 
     fn check_written(&self) -> Result<()> {
         let written: BTreeSet<_> = self.edges.iter().flat_map(|edge| &edge.writes).collect();
-        let mut reads = self.edges.iter().flat_map(|edge| edge.reads.iter().map(move |node| (edge, node)));
-        let dry = reads.find(|(_, node)| in_process(node) && !written.contains(node) && !self.external.contains(node));
-        match dry {
-            None => Ok(()),
-            Some((edge, node)) => {
-                let message = format!(
-                    "handler {} reads it, but no handler writes to it: make it a sink, or declare it `.external()`",
-                    edge.handler
-                );
-                Err(Error::new(Kind::Build, message).at(node.to_string()))
-            }
-        }
+        let reads =
+            self.edges.iter().flat_map(|edge| edge.reads.iter().map(move |node| ("handler", &edge.handler, node)));
+        let guarded = self.guarded.iter().flat_map(|own| {
+            let nodes = own.dependencies.iter().filter_map(|(_, node)| node.as_ref()).chain(&own.dependent);
+            nodes.map(move |node| ("checkpoint", &own.checkpoint, node))
+        });
+        let is_dry = |node: &NodeId| in_process(node) && !written.contains(node) && !self.external.contains(node);
+        let Some((kind, name, node)) = reads.chain(guarded).find(|(_, _, node)| is_dry(node)) else { return Ok(()) };
+        let message =
+            format!("{kind} {name} reads it, but no handler writes to it: make it a sink, or declare it `.external()`");
+        Err(Error::new(Kind::Build, message).at(node.to_string()))
     }
 
     /// A cycle through a broker is a queue; one without is a deadlock.

@@ -21,7 +21,6 @@ use bind::{Builder, Called, HandlerOptions};
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use graph::promise_single_member;
 pub use piped::{FromPiped, PipedSource, pipe};
 pub use registry::{Registered, stream};
 pub use report::{Health, LaneHealth, LaneTotals, SourceHealth, SourceTotals, State, Stats};

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use super::machine::Mode;
 use super::mark::{Measure, Span};
 use super::plan::{Dependency, Guard};
-use crate::app::promise_single_member;
 use crate::error::{Error, Kind, Result};
 
 /// Names are part of notes and of files.
@@ -13,6 +12,12 @@ const NAME_MAX: usize = 64;
 
 pub(super) fn check<T>(name: &str, guard: &Guard<T>) -> Result<()> {
     check_name(name)?;
+    if guard.dependencies.is_empty() {
+        tracing::warn!(
+            checkpoint = name,
+            "it has no dependency and guards nothing: `.dependency(…)` says what messages wait for"
+        );
+    }
     let mut names = BTreeSet::new();
     for dependency in &guard.dependencies {
         check_name(&dependency.name)?;
@@ -23,9 +28,6 @@ pub(super) fn check<T>(name: &str, guard: &Guard<T>) -> Result<()> {
     }
     if let Some(bound) = guard.far_future {
         check_span("far_future", bound, guard.unit)?;
-    }
-    if guard.single_member {
-        promise_single_member(name);
     }
     check_mode(guard)
 }

@@ -224,7 +224,8 @@ impl<T: Send + 'static> Checkpoint<T> {
         let goes_on = !guard.pauses || guard.max_pause.is_some_and(|(_, then)| then == AtLimit::Resume);
         let goes_on_early = guard.mode == Mode::Detect && goes_on;
         let (checkpoint, dependencies) = (Arc::clone(&name), Vec::new());
-        let mut guarded = Guarded { checkpoint, dependent: None, dependencies, goes_on_early };
+        let mut guarded =
+            Guarded { checkpoint, dependent: None, dependencies, goes_on_early, single_member: guard.single_member };
         for (index, dependency) in guard.dependencies.iter_mut().enumerate() {
             let Some(attach) = dependency.attach.take() else { continue };
             let (core, own) = (Arc::clone(&core), &*dependency);

@@ -121,6 +121,8 @@ pub(crate) struct Guarded {
     pub dependencies: Vec<(Arc<str>, Option<NodeId>)>,
     /// Its dependent goes on during an outage, and is corrected later.
     pub goes_on_early: bool,
+    /// A promise: no other app reads a part of what its dependencies are made of.
+    pub single_member: bool,
 }
 
 impl Attach<'_> {

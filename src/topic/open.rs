@@ -46,12 +46,12 @@ impl OpenTopic {
         let own = (broker.clone(), settings.configured_lines());
         let open = env.single(topic.name(), || {
             let opener = format!("app {}", env.parts().app_id);
-            let open = Self::make(settings, broker, backend, opener);
-            topic.slot().add(&open)?;
-            Ok(open)
+            Ok(Self::make(settings, broker, backend, opener))
         })?;
         let first = (open.broker.clone(), open.settings.configured_lines());
         if first == own {
+            // Each declaration of the name finds it.
+            topic.slot().add(&open)?;
             return Ok(open);
         }
         let message = format!(
@@ -175,6 +175,9 @@ impl Slot {
     fn add(&self, open: &Arc<OpenTopic>) -> Result<()> {
         let mut inner = self.lock();
         inner.by_apps.retain(|weak| weak.strong_count() > 0);
+        if inner.by_apps.iter().any(|weak| weak.as_ptr() == Arc::as_ptr(open)) {
+            return Ok(());
+        }
         let others = inner.by_apps.iter().filter_map(Weak::upgrade).chain(inner.on_demand.clone());
         for other in others {
             if !other.broker.is_same_place(&open.broker) {

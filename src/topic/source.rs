@@ -35,6 +35,8 @@ where
         St: Stage<Self::Item> + 'static,
         F: Fn() -> St + Send + Sync + 'static,
     {
+        // Also where another declaration of the same topic is the one that is read.
+        OpenTopic::in_app(&self, to.env)?;
         to.shared(self, options, Arc::new(move || Box::pin(make())))
     }
 }

@@ -150,6 +150,7 @@ async fn a_cache_is_known_after_a_restart(world: World, holds: bool, is_crash: b
             let it = it.dependent(activity.clone(), |message: &Message<u32>| message.value).dependency(
                 Dependency::new("weather", dependency.clone(), |(at, _): &(u32, Option<u32>)| *at).threshold(0),
             );
+            let it = it.single_member();
             if holds { it.hold() } else { it }
         });
         let rows = weather.clone();

@@ -49,6 +49,13 @@ async fn d_28_names_are_required_and_must_be_usable_as_such() {
 }
 
 #[tokio::test]
+async fn a_channel_that_nobody_writes_is_no_dependency() {
+    let proxy = Proxy::<u32>::named("dry");
+    let text = refused(move |it| numbers(it).dependency(Dependency::new("on", proxy.clone(), |n| *n)).hold()).await;
+    assert!(text.starts_with("proxy dry: checkpoint c reads it, but no handler writes to it"), "{text}");
+}
+
+#[tokio::test]
 async fn numbers_need_a_threshold_in_detect_mode() {
     let text = refused(|it| numbers(it).dependency(on("a"))).await;
     assert!(text.contains("say how far a message may be ahead of `a` with `.threshold(n)`"), "{text}");
@@ -278,13 +285,14 @@ async fn a_pipe_that_may_hold_back_what_is_corrected_is_refused() -> Result<()> 
     left.stop().await
 }
 
+fn chunked<T: Send + 'static>(messages: Piped<T>) -> impl Stream<Item = Vec<T>> + Send {
+    messages.chunks(2)
+}
+
 /// What is done when a pipe asks for more is not what has been written.
 #[tokio::test]
 async fn a_pipe_behind_a_dependency_is_refused_whatever_the_source() {
     let world = World::memory();
-    fn chunked<T: Send + 'static>(messages: Piped<T>) -> impl Stream<Item = Vec<T>> + Send {
-        messages.chunks(2)
-    }
     let topic: Topic<u32> = world.topic::<u32>("weather", 1).broadcast();
     let on_topic = topic.clone();
     let checkpoint = Checkpoint::named("c", move |it| {
@@ -312,10 +320,13 @@ async fn a_pipe_behind_a_dependency_is_refused_whatever_the_source() {
     let text = refused_app(app, world.conf(0)).await;
     assert!(text.contains("reads proxy hop, which handlers of proxy weather write, through a pipe"), "{text}");
 
-    static SHARED: SharedStream<u32> = SharedStream::new("shared", || stream::iter([1]).boxed());
-    let checkpoint = Checkpoint::named("c", |it| numbers(it).dependency(Dependency::new("on", &SHARED, |n| *n)).hold());
+    let shared = SharedStream::new("shared", || stream::iter([1_u32]).boxed());
+    let on_shared = shared.clone();
+    let checkpoint = Checkpoint::named("c", move |it| {
+        numbers(it).dependency(Dependency::new("on", on_shared.clone(), |n| *n)).hold()
+    });
     let app = App::new().handle(checkpoint, |_: u32| (), ());
-    let app = app.handle(pipe(&SHARED, chunked), |_: Vec<u32>| (), ()).name("chunked");
+    let app = app.handle(pipe(shared, chunked), |_: Vec<u32>| (), ()).name("chunked");
     let text = refused_app(app, world.conf(0)).await;
     assert!(text.contains("handler chunked reads") && text.contains("through a pipe"), "{text}");
 }

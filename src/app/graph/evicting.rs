@@ -66,6 +66,7 @@ mod tests {
             dependent: Some(activity),
             dependencies: vec![(Arc::from("weather"), Some(weather))],
             goes_on_early: false,
+            single_member: false,
         });
         let evicting = BTreeMap::from([(behind.clone(), "Fifo".to_owned()), (aside, "Fifo".to_owned())]);
         assert_eq!(found(&graph, &evicting), [("c", &behind, "Fifo")]);

@@ -1,6 +1,5 @@
 //! Dependencies that are filled inside the app: from which topics.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::guards::writers;
@@ -8,27 +7,11 @@ use super::{Graph, in_process};
 use crate::flow::NodeId;
 use crate::topic::fills::{AllFills, Fills};
 
-thread_local! {
-    /// Checkpoints of the app that is being built, which promise that it has one member. An app is built in one go.
-    static ALONE: RefCell<BTreeSet<Box<str>>> = const { RefCell::new(BTreeSet::new()) };
-}
-
-/// An app is built from here on.
-pub(crate) fn begin() {
-    ALONE.take();
-}
-
-/// The checkpoint promises that the app has one member.
-pub(crate) fn promise_single_member(checkpoint: &str) {
-    ALONE.with_borrow_mut(|all| all.insert(Box::from(checkpoint)));
-}
-
 /// The topics that handlers fill dependencies from, directly and through hops. What another topic lies between is
 /// read from there.
 pub(super) fn fills(graph: &Graph) -> AllFills {
     let mut all = AllFills::new();
-    let is_alone = |checkpoint: &str| ALONE.with_borrow(|all| all.contains(checkpoint));
-    for guarded in graph.guarded.iter().filter(|own| !is_alone(&own.checkpoint)) {
+    for guarded in graph.guarded.iter().filter(|own| !own.single_member) {
         for dependency in guarded.dependencies.iter().filter_map(|(_, node)| node.as_ref()) {
             for topic in topics_above(graph, dependency) {
                 let (dependency, checkpoint) = (dependency.clone(), guarded.checkpoint.clone());
@@ -66,7 +49,7 @@ mod tests {
         NodeId { kind, name: Arc::from(name), id: 0 }
     }
 
-    fn filled_from(dependency: &NodeId, edges: &[(&NodeId, &NodeId)]) -> Vec<String> {
+    fn filled_from(dependency: &NodeId, edges: &[(&NodeId, &NodeId)], single_member: bool) -> Vec<String> {
         let mut graph = Graph::default();
         for (read, write) in edges {
             graph.add(Edge { reads: vec![(*read).clone()], writes: vec![(*write).clone()], ..Edge::default() });
@@ -76,21 +59,18 @@ mod tests {
             dependent: None,
             dependencies: vec![(Arc::from("it"), Some(dependency.clone()))],
             goes_on_early: false,
+            single_member,
         });
         fills(&graph).keys().map(ToString::to_string).collect()
     }
 
     #[test]
     fn topics_are_found_through_hops_up_to_the_next_topic() {
-        begin();
         let (far, near, aside) = (node("topic", "far"), node("topic", "near"), node("topic", "aside"));
         let (hop, cache) = (node("proxy", "hop"), node("cache", "rows"));
         let edges = [(&far, &near), (&near, &hop), (&hop, &cache), (&cache, &hop), (&aside, &aside)];
-        assert_eq!(filled_from(&cache, &edges), ["topic near"]);
-        assert_eq!(filled_from(&near, &edges), [""; 0], "it is read itself");
-        promise_single_member("c");
-        assert_eq!(filled_from(&cache, &edges), [""; 0]);
-        begin();
-        assert_eq!(filled_from(&cache, &edges).len(), 1);
+        assert_eq!(filled_from(&cache, &edges, false), ["topic near"]);
+        assert_eq!(filled_from(&near, &edges, false), [""; 0], "it is read itself");
+        assert_eq!(filled_from(&cache, &edges, true), [""; 0]);
     }
 }

@@ -151,7 +151,13 @@ mod tests {
 
     fn guarded(dependent: &NodeId, dependency: &NodeId) -> Guarded {
         let dependencies = vec![(Arc::from("it"), Some(dependency.clone()))];
-        Guarded { checkpoint: Arc::from("c"), dependent: Some(dependent.clone()), dependencies, goes_on_early: false }
+        Guarded {
+            checkpoint: Arc::from("c"),
+            dependent: Some(dependent.clone()),
+            dependencies,
+            goes_on_early: false,
+            single_member: false,
+        }
     }
 
     fn refused(edges: Vec<Edge>, guards: Vec<Guarded>) -> Option<String> {
@@ -177,7 +183,7 @@ mod tests {
     #[test]
     fn a_dependency_that_goes_on_uncorrected_is_refused() {
         let (a, b, c) = (node("topic", "a"), node("topic", "b"), node("topic", "c"));
-        let early = Guarded { goes_on_early: true, ..guarded(&b, &c) };
+        let early = Guarded { goes_on_early: true, single_member: false, ..guarded(&b, &c) };
         let text = refused(Vec::new(), vec![guarded(&a, &b), early.clone()]);
         assert!(text.is_some_and(|text| text.contains("corrects it later")));
         assert_eq!(refused(Vec::new(), vec![early]), None);
