@@ -9,11 +9,12 @@ use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::driver::{Assignment, SeekTo, is_not_ours};
+use super::driver::{Assignment, OutOfRange, SeekTo, is_not_ours};
 use super::hub::{Move, SeekRequest, Session};
 use super::lane::LaneControl;
 use crate::error::{Error, Kind, Result};
 use crate::flow::tap::{self, Rewind};
+use crate::message::place;
 use crate::util::step;
 
 /// Between two tries of a rewind, or of a count, while the broker is away.
@@ -53,18 +54,25 @@ pub(super) enum Why {
     Seek,
     /// Something was handled too early: by a rewind for this outage, or when it was assigned.
     Back(Option<u64>),
+    /// The same by a rewind to this place, which the log no longer has: what lay there is not to be corrected any more.
+    BackToGone(u64, i64),
 }
 
 impl Why {
     /// Of a place to begin at: what was handled too early before it stays to be corrected.
     pub(super) fn back_to(self, offset: i64) -> Option<i64> {
-        (self != Self::Seek).then_some(offset)
+        match self {
+            Self::Seek => None,
+            Self::Back(_) => Some(offset),
+            Self::BackToGone(_, target) => Some(target),
+        }
     }
 
     pub(super) fn outage(self) -> Option<u64> {
         match self {
             Self::Seek => None,
             Self::Back(outage) => outage,
+            Self::BackToGone(outage, _) => Some(outage),
         }
     }
 }
@@ -214,6 +222,28 @@ impl Session {
         }
     }
 
+    /// Where to go on when messages are gone that were not read yet: the topic's own policy says that.
+    ///
+    /// Errors: `Kind::OutOfRange` when it is to stop.
+    async fn beyond(&self, topic: &Arc<str>, partition: i32, position: i64, start: i64) -> Result<i64> {
+        let missing = start.abs_diff(position);
+        let policy = self.makers.get(topic).map(|maker| maker.out_of_range()).unwrap_or_default();
+        let begin = match policy {
+            OutOfRange::Stop => {
+                let message = format!(
+                    "the log begins at {start}: with what was handled too early, {missing} offsets are gone that were not \
+                     read during the outage. Say with `.out_of_range(…)` where to go on without them, and have the log keep \
+                     records for longer than an outage lasts"
+                );
+                return Err(Error::new(Kind::OutOfRange, message).at(place(topic, partition, position)));
+            }
+            OutOfRange::Earliest => start,
+            OutOfRange::Latest => self.driver.resolve(Arc::clone(topic), partition, SeekTo::End).await?,
+        };
+        tracing::error!(%topic, partition, position, start, begin, missing, "unread messages are gone as well: reading goes on elsewhere");
+        Ok(begin)
+    }
+
     /// The first steps of a rewind: no more dispatch, and what is in flight is done. That may take longer than a bound:
     /// it is said, and nothing moves before.
     pub(super) fn stop_for_rewind(&mut self, topic: Arc<str>, back: Back, answer: oneshot::Sender<Result<()>>) {
@@ -265,8 +295,12 @@ impl Session {
                 later.push((partition, target, control));
             } else {
                 // Its lane has ended and nothing would read it: better no run than one that sits idle.
-                let place = format!("{topic}[{partition}]");
-                self.env.fail(Error::new(Kind::Seek, format!("the rewind failed half-way: {error}")).at(place));
+                self.env.fail(if error.kind() == Kind::OutOfRange {
+                    error.copy()
+                } else {
+                    let place = format!("{topic}[{partition}]");
+                    Error::new(Kind::Seek, format!("the rewind failed half-way: {error}")).at(place)
+                });
                 result = Err(error);
             }
         }
@@ -281,7 +315,7 @@ impl Session {
         });
     }
 
-    /// Never forward from `position`.
+    /// Never forward from `position`, unless the log begins behind it.
     async fn go_back_one(
         &mut self,
         topic: &Arc<str>,
@@ -292,12 +326,15 @@ impl Session {
     ) -> Result<()> {
         let target = target.min(position);
         let begun = match self.existing(topic, partition, target).await {
-            // Where also unread messages are gone, the topic's own policy says what becomes of it.
-            Ok(begin) => Ok(begin.min(position)),
-            Err(error) => Err(error),
+            Ok(start) if start > position => self.beyond(topic, partition, position, start).await,
+            begun => begun,
         };
         let begun = match begun {
-            Ok(target) => self.begin_at(Arc::clone(topic), partition, target, Why::Back(Some(outage))).await,
+            Ok(begin) => {
+                let is_gone = begin > target;
+                let why = if is_gone { Why::BackToGone(outage, target) } else { Why::Back(Some(outage)) };
+                self.begin_at(Arc::clone(topic), partition, begin, why).await
+            }
             Err(error) => Err(error),
         };
         let assignment = match begun {
@@ -309,7 +346,7 @@ impl Session {
             }
             begun => begun?,
         };
-        tracing::info!(%topic, partition, target, outage, "rewound");
+        tracing::info!(%topic, partition, target, from = assignment.from, outage, "rewound");
         self.start_lane(&assignment, None);
         step("rewound");
         Ok(())

@@ -12,7 +12,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::back::{Back, Drained, HubRewind, Unready};
 use super::driver::{
-    Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, SeekTo, Subscription, Wanted, is_not_ours,
+    Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, OutOfRange, SeekTo, Subscription, Wanted, is_not_ours,
 };
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
@@ -38,6 +38,8 @@ pub(crate) trait LaneMaker: Send + Sync {
     fn stats(&self) -> &Arc<SourceStats>;
     /// Whether a partition that the group has no position for is an error.
     fn needs_position(&self) -> bool;
+    /// What to do when the log does not have a position.
+    fn out_of_range(&self) -> OutOfRange;
     /// Who watches the source.
     fn watches(&self) -> &[Arc<dyn Watch>];
     /// The tables that it is folded into.

@@ -125,6 +125,7 @@ where
             budget: Arc::new(Budget::new(env.parts().max_in_flight_bytes)),
             stats,
             watches,
+            out_of_range: self.out_of_range,
             needs_position: self.start.is_none() && open.settings.offset_reset() == Some(OffsetReset::Error),
             env: env.clone(),
         };
@@ -292,6 +293,7 @@ struct Maker<In> {
     budget: Arc<Budget>,
     stats: Arc<SourceStats>,
     watches: Vec<Arc<dyn Watch>>,
+    out_of_range: OutOfRange,
     /// `auto.offset.reset = error`: a partition without a position ends the run.
     needs_position: bool,
     env: Env,
@@ -339,6 +341,10 @@ impl<In: Clone + Send + 'static> LaneMaker for Maker<In> {
 
     fn needs_position(&self) -> bool {
         self.needs_position
+    }
+
+    fn out_of_range(&self) -> OutOfRange {
+        self.out_of_range
     }
 
     fn watches(&self) -> &[Arc<dyn Watch>] {

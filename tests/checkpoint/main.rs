@@ -30,7 +30,6 @@ mod rewinds;
 #[path = "../chaos/schedule.rs"]
 #[expect(dead_code, reason = "what only kills need")]
 mod schedule;
-#[cfg(feature = "kafka")]
 mod sought;
 #[cfg(feature = "rocksdb")]
 mod tables;

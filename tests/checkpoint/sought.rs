@@ -1,16 +1,20 @@
-//! Dependencies that are read from another place than the one that was kept.
+//! Partitions that are read from another place: dependencies after a seek, dependents whose log has dropped what they go
+//! back to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use slipstream::checkpoint::Doing;
 use slipstream::prelude::*;
 use slipstream::testing::until;
-use slipstream::topic::SeekTo;
-use slipstream::{Checkpoint, Dependency};
+#[cfg(feature = "booblik")]
+use slipstream::topic::OutOfRange;
+use slipstream::{Checkpoint, Conf, Dependency};
 
 use crate::world::{Running, World, collect};
 
+#[cfg(feature = "kafka")]
 struct Shared {
     app: App,
     weather: Topic<u64>,
@@ -18,6 +22,7 @@ struct Shared {
 }
 
 /// One group reads both: partitions of both come in one event.
+#[cfg(feature = "kafka")]
 fn shared(world: &World, latest: &Arc<AtomicU64>) -> Shared {
     let (weather, activity): (Topic<u64>, Topic<u64>) = (world.topic("weather", 1), world.topic("activity", 1));
     let dependency = weather.clone();
@@ -46,6 +51,7 @@ fn shared(world: &World, latest: &Arc<AtomicU64>) -> Shared {
 }
 
 /// Where an assignment takes a while, a seek comes before it.
+#[cfg(feature = "kafka")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seek_that_comes_before_the_assignment_takes_back_what_was_kept() -> Result<()> {
     let Some(world) = World::kafka() else { return Ok(()) };
@@ -68,7 +74,7 @@ async fn a_seek_that_comes_before_the_assignment_takes_back_what_was_kept() -> R
     let seen = Arc::clone(&rows);
     run.beside(async move |_stop| {
         until(|| handle.health().sources.len() == 2).await;
-        weather.seek(SeekTo::Beginning).await?;
+        weather.seek(slipstream::topic::SeekTo::Beginning).await?;
         assert!(handle.health().sources.iter().all(|own| own.lanes.is_empty()), "it came too late");
         until(|| !seen.lock().unwrap().is_empty()).await;
         handle.trigger();
@@ -78,4 +84,114 @@ async fn a_seek_that_comes_before_the_assignment_takes_back_what_was_kept() -> R
     assert_eq!(*rows.lock().unwrap(), [(500, 1000)], "covered by a marker that the seek took back");
     to_weather.close().await?;
     to_activity.close().await
+}
+
+/// Numbers that are joined to the latest one of the weather, and corrected.
+struct Corrected {
+    running: Running,
+    checkpoint: Checkpoint<Message<u64>>,
+    weather: Topic<u64>,
+    rows: Arc<Mutex<Vec<(u64, u64)>>>,
+}
+
+impl Corrected {
+    /// Paused after 20, when the weather is at 10.
+    async fn paused(weather: Topic<u64>, activity: Topic<u64>, conf: Conf) -> Result<Self> {
+        let (dependent, dependency) = (activity.clone(), weather.clone());
+        let checkpoint = Checkpoint::named("corrected", move |it| {
+            it.dependent(dependent.clone(), |message: &Message<u64>| message.value)
+                .dependency(Dependency::new("weather", dependency.clone(), |message: &Message<u64>| message.value))
+                .threshold(0)
+        });
+        let latest = Arc::new(AtomicU64::new(0));
+        let (store, lookup) = (Arc::clone(&latest), latest);
+        let (rows, row) = collect();
+        let app = App::new().handle(weather.clone(), move |n: u64| store.store(n, Ordering::SeqCst), ()).handle(
+            checkpoint.clone(),
+            move |n: u64| (n, lookup.load(Ordering::SeqCst)),
+            row,
+        );
+        let own = Self { running: Running::start(app, conf), checkpoint, weather, rows };
+        until(|| own.running.is_reading()).await;
+        own.weather.send(10).await?;
+        let is_at_10 = |status: slipstream::checkpoint::Status| status.dependencies[0].marker.as_deref() == Some("10");
+        until(|| own.checkpoint.status().is_ok_and(is_at_10)).await;
+        activity.send(20).await?;
+        own.is(Doing::Paused).await;
+        let committed = |own: &slipstream::app::SourceHealth| own.lanes.iter().map(|lane| lane.committed).collect();
+        let of_activity = || -> Option<Vec<Option<i64>>> {
+            let health = own.running.handle.health();
+            health.sources.iter().find(|own| own.name.ends_with("activity")).map(committed)
+        };
+        until(|| of_activity().is_some_and(|all| all.contains(&Some(1)))).await;
+        Ok(own)
+    }
+
+    async fn is(&self, doing: Doing) {
+        until(|| self.checkpoint.status().is_ok_and(|status| status.doing == doing)).await;
+    }
+}
+
+/// The log drops what was handled too early during the outage, and more than that, which was not read yet.
+#[cfg(feature = "booblik")]
+async fn after_retention(policy: OutOfRange) -> Result<(Vec<(u64, u64)>, Result<()>)> {
+    use slipstream::booblik::broker::{Broker, BrokerOptions, ServerOptions, TopicOptions};
+    let folder = tempfile::tempdir()?;
+    let keep = TopicOptions { segment_bytes: 400, retention_bytes: Some(1500), ..TopicOptions::default() };
+    let options =
+        BrokerOptions { default: keep, retention_check: Duration::from_millis(20), ..BrokerOptions::default() };
+    let broker = Broker::open(folder.path().join("log"), options).await?;
+    for name in ["weather", "activity"] {
+        broker.ensure_topic(name, 1).await?;
+    }
+    let server = broker.listen("127.0.0.1:0", ServerOptions::default()).await?;
+    let conf = Conf::isolated()
+        .with("broker", format!("booblik://{}", server.local_addr()))
+        .with("encoding", "envelope")
+        .with("app.id", "retention")
+        .with("state.dir", folder.path().join("state").display().to_string())
+        .with("commit.interval", "5ms");
+    let activity: Topic<u64> = Topic::named("activity").out_of_range(policy);
+    let own = Corrected::paused(Topic::named("weather"), activity.clone(), conf).await?;
+    for n in 21..=220 {
+        activity.send(n).await?;
+    }
+    let log = broker.partition("activity", 0)?;
+    until(|| log.log_start() > 1).await;
+    own.weather.send(10_000).await?;
+    until(|| own.running.is_over() || own.checkpoint.status().is_ok_and(|status| status.doing == Doing::Running)).await;
+    let result = if own.running.is_over() {
+        own.running.ended().await
+    } else {
+        activity.send(300).await?;
+        let is_there = || own.rows.lock().unwrap().iter().any(|row| row.0 == 300);
+        until(is_there).await;
+        assert_eq!(own.checkpoint.status()?.counts.rewinds, 1, "what is gone is not gone back to again");
+        own.running.stop().await
+    };
+    server.shutdown().await;
+    let rows = own.rows.lock().unwrap().clone();
+    Ok((rows, result))
+}
+
+#[cfg(feature = "booblik")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_retention_has_passed_the_position_the_policy_says_where_a_rewind_goes() -> Result<()> {
+    let (rows, result) = after_retention(OutOfRange::Earliest).await?;
+    result?;
+    let numbers: Vec<u64> = rows.iter().map(|row| row.0).collect();
+    let (first, rest) = (numbers[0], &numbers[1..]);
+    let whole: Vec<u64> = (rest[0]..=220).chain([300]).collect();
+    assert!(first == 20 && rest[0] > 21 && rest == whole, "{numbers:?}");
+    assert!(rows[1..].iter().all(|row| row.1 == 10_000), "{rows:?}");
+
+    let (rows, result) = after_retention(OutOfRange::Latest).await?;
+    result?;
+    assert_eq!(rows, [(20, 10), (300, 10_000)]);
+
+    let (_, result) = after_retention(OutOfRange::Stop).await?;
+    let error = result.unwrap_err();
+    assert_eq!((error.kind(), error.place()), (slipstream::Kind::OutOfRange, Some("activity[0]@1")), "{error}");
+    assert!(error.to_string().contains("Say with `.out_of_range(…)` where to go on"), "{error}");
+    Ok(())
 }
