@@ -231,6 +231,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
         ready(Ok(positions.into_iter().map(Kept::from).collect())).boxed()
     }
 
+    /// The app has stored these positions itself: what lies before all that it needs may go. Only called for
+    /// [`Membership::Everything`].
+    fn stored(&self, _positions: Vec<Position>) {}
+
     /// The offset that a seek would go to. Moves nothing.
     ///
     /// Errors: [`not_ours`] when the partition is not ours, `Kind::Seek` when the offset is outside the log.

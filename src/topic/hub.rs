@@ -284,6 +284,7 @@ impl Session {
                 self.pending_seeks.retain(|topic, _| !topics.contains(topic));
                 // A start that was just resolved is committed at once.
                 self.commit().await;
+                self.tell_stored();
             }
             Event::Revoked { partitions, lost, answer } => self.revoke(partitions, lost, answer),
             Event::Notice { topic, text } => {
@@ -410,7 +411,7 @@ impl Session {
     async fn commit(&mut self) {
         self.lanes.values().for_each(|lane| lane.control.poke());
         tokio::task::yield_now().await;
-        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
+        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| moved(key, lane)).collect();
         if moved.is_empty() {
             return;
         }
@@ -433,9 +434,21 @@ impl Session {
         }
     }
 
+    /// Tells the broker what is needed of positions that are as they were stored, also of those that never moved here.
+    fn tell_stored(&self) {
+        if self.own.is_some() {
+            let all = self.lanes.iter().filter_map(|(key, lane)| position(key, lane));
+            self.driver.stored(all.filter_map(|(position, moved)| (!moved).then_some(position)).collect());
+        }
+    }
+
     pub(super) async fn store(&mut self, positions: Vec<Position>) -> Result<()> {
         match &self.own {
-            Some(own) => own.store(self.driver.stamp(positions).await?).await,
+            Some(own) => {
+                own.store(self.driver.stamp(positions.clone()).await?).await?;
+                self.driver.stored(positions);
+                Ok(())
+            }
             None => self.driver.commit(positions).await,
         }
     }
@@ -453,7 +466,12 @@ async fn all_ended(lanes: impl Iterator<Item = &Lane>) {
 }
 
 /// The position of a lane, if it moved since it was committed.
-fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
+fn moved(key: &Key, lane: &Lane) -> Option<Position> {
+    position(key, lane).and_then(|(position, moved)| moved.then_some(position))
+}
+
+/// The position of a lane, and whether it moved since it was committed.
+fn position((topic, partition): &Key, lane: &Lane) -> Option<(Position, bool)> {
     let stats = &lane.control.stats;
     let read = || stats.position.load(Ordering::Acquire);
     let (next, note) = position_and_note(lane.maker.watches(), *partition, read);
@@ -462,7 +480,7 @@ fn position((topic, partition): &Key, lane: &Lane) -> Option<Position> {
     }
     let moved = next != stats.committed.load(Ordering::Acquire) || note != lane.noted;
     let needed = needed(lane.maker.watches(), *partition, next);
-    moved.then(|| Position { topic: Arc::clone(topic), partition: *partition, next, needed, note })
+    Some((Position { topic: Arc::clone(topic), partition: *partition, next, needed, note }, moved))
 }
 
 /// Stops lanes, waits for them for at most `limit`, and gives their positions.
@@ -472,7 +490,7 @@ pub(super) async fn drain(lanes: Vec<(Key, Lane)>, limit: Duration) -> Vec<Posit
     if tokio::time::timeout(limit, ended).await.is_err() {
         tracing::warn!(?limit, "some messages were not done in time: their partitions move on without them");
     }
-    let positions = lanes.iter().filter_map(|(key, lane)| position(key, lane)).collect();
+    let positions = lanes.iter().filter_map(|(key, lane)| moved(key, lane)).collect();
     lanes.iter().for_each(|(_, lane)| lane.control.kill.cancel());
     positions
 }

@@ -10,6 +10,7 @@ use slipstream::prelude::*;
 use slipstream::testing::until;
 #[cfg(feature = "booblik")]
 use slipstream::topic::OutOfRange;
+use slipstream::topic::{Memory, MemoryLimits};
 use slipstream::{Checkpoint, Conf, Dependency};
 
 use crate::world::{Running, World, collect};
@@ -130,6 +131,10 @@ impl Corrected {
     async fn is(&self, doing: Doing) {
         until(|| self.checkpoint.status().is_ok_and(|status| status.doing == doing)).await;
     }
+
+    fn last_of(&self, n: u64) -> Option<u64> {
+        self.rows.lock().unwrap().iter().rev().find(|row| row.0 == n).map(|row| row.1)
+    }
 }
 
 /// The log drops what was handled too early during the outage, and more than that, which was not read yet.
@@ -193,5 +198,38 @@ async fn where_retention_has_passed_the_position_the_policy_says_where_a_rewind_
     let error = result.unwrap_err();
     assert_eq!((error.kind(), error.place()), (slipstream::Kind::OutOfRange, Some("activity[0]@1")), "{error}");
     assert!(error.to_string().contains("Say with `.out_of_range(…)` where to go on"), "{error}");
+    Ok(())
+}
+
+/// Its bounded log keeps what the app has to read again, as it does for groups.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_topic_in_memory_keeps_what_is_to_be_corrected_for_who_reads_it_whole() -> Result<()> {
+    const BOUND: usize = 4000;
+    for is_broadcast in [false, true] {
+        let world = World::memory();
+        let name = world.name(&format!("small-{is_broadcast}"));
+        let memory = Memory::named_with(&name, MemoryLimits::default().topic_bytes(BOUND).partitions(1))?;
+        let conf = world.conf(0).with("broker", format!("memory:{name}"));
+        let activity: Topic<u64> = Topic::named("activity");
+        let activity = if is_broadcast { activity.broadcast() } else { activity };
+        let own = Corrected::paused(Topic::named("weather").broadcast(), activity.clone(), conf).await?;
+        let more = tokio::spawn(async move {
+            for n in 21..=220 {
+                activity.send(n).await?;
+            }
+            Ok::<_, slipstream::Error>(())
+        });
+        // Full, all but for one record of 64 bytes and some; nothing more can be written until it is over.
+        until(|| memory.size_bytes() > BOUND - 80).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!more.is_finished(), "is_broadcast: {is_broadcast}");
+        own.weather.send(10_000).await?;
+        more.await.unwrap()?;
+        until(|| own.last_of(220).is_some()).await;
+        for n in 20..=220 {
+            assert_eq!(own.last_of(n), Some(10_000), "{n}, is_broadcast: {is_broadcast}");
+        }
+        own.running.stop().await?;
+    }
     Ok(())
 }

@@ -80,8 +80,8 @@ impl Broker {
 /// Cloning gives another handle on the same broker. It lives, with all records and positions, as long as any handle or
 /// any app that uses it. Topics are created by their first use, with 4 partitions. Each is bounded by
 /// [`MemoryLimits::topic_bytes`]: when it is full, it first drops the records that all groups that ever read it have
-/// committed past, and otherwise makes its writers wait. Apps that read it whole, without a group, are done with a
-/// record here when they have been given it.
+/// committed past, and otherwise makes its writers wait. Apps that read it whole, without a group, count as groups as
+/// long as they run.
 ///
 /// ```
 /// use slipstream::topic::Memory;

@@ -63,6 +63,10 @@ impl Driver for MemoryDriver {
         ready(Ok(())).boxed()
     }
 
+    fn stored(&self, positions: Vec<Position>) {
+        self.broker.with(|state| state.commit(self.member, positions));
+    }
+
     fn resolve(&self, topic: Arc<str>, partition: i32, to: SeekTo) -> BoxFuture<'static, Result<i64>> {
         ready(self.broker.with(|state| state.resolve(self.member, &(topic, partition), to))).boxed()
     }

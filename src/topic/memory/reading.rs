@@ -78,7 +78,8 @@ impl State {
         entry.join(member, wanted.keys().cloned().collect());
         for Kept { topic, partition, next, note, .. } in known {
             entry.set_note((Arc::clone(&topic), partition), note);
-            entry.set_offset((topic, partition), next, next);
+            // What it still needs of what lies before, it says when it has looked.
+            entry.set_offset((topic, partition), next, 0);
         }
         self.members.insert(member, Member { group: group.clone(), wanted, readings: BTreeMap::new() });
         self.rebalance(&group);
@@ -176,8 +177,8 @@ impl State {
         let wanted = member.wanted.get(&tp.0).ok_or_else(gone)?;
         let (committed, note) = (group.offset(&tp), group.note(&tp));
         let Begin { from, reset } = begin(&tp, log, committed, wanted)?;
-        // Reset once, not again at the next rebalance; and what a member without a group has read is not needed again.
-        if reset || matches!(member.group, GroupId::Solo(_)) {
+        // Reset once, not again at the next rebalance; and nobody needs what a member without a group begins behind.
+        if reset || (committed.is_none() && matches!(member.group, GroupId::Solo(_))) {
             group.set_offset(tp.clone(), from, from);
         }
         let feed = member.read(tp, from);
@@ -253,18 +254,9 @@ impl State {
             deliveries.push(Delivery { feed: Arc::clone(&reading.feed), records, bytes });
         }
         if !deliveries.is_empty() {
-            self.note_solo_progress(id);
             self.trim_starved();
         }
         deliveries
-    }
-
-    /// A member without a group commits nothing here: what it has been given is done with.
-    fn note_solo_progress(&mut self, id: MemberId) {
-        let Some(member) = self.members.get(&id) else { return };
-        if let (GroupId::Solo(_), Some(group)) = (&member.group, self.groups.get_mut(&member.group)) {
-            member.readings.iter().for_each(|(tp, reading)| group.set_offset(tp.clone(), reading.next, reading.next));
-        }
     }
 
     /// The feed's reader has gone; nothing more is read for it.

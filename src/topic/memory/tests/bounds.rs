@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::{Memory, MemoryBackend, MemoryLimits};
 use super::harness::{App, at, fill, group, record, refused, settle, subscription, write};
 use crate::error::Kind;
+use crate::flow::Position;
 use crate::topic::driver::{Backend, Membership, Outgoing, Refusal, TopicDescription, Writer};
 
 /// Records of "x" that fit into [`small`].
@@ -84,7 +85,7 @@ async fn nothing_is_dropped_before_the_first_group_has_come() {
 }
 
 #[tokio::test]
-async fn readers_without_a_group_make_room_by_reading() {
+async fn readers_without_a_group_make_room_by_what_they_store() {
     let backend = small();
     let mut app = App::ready(&backend, subscription(Membership::Everything(vec![]))).await;
     for expected in (0..).take(5 * FIT) {
@@ -92,7 +93,27 @@ async fn readers_without_a_group_make_room_by_reading() {
             settle().await;
         }
         assert_eq!(app.offsets(0, 1).await, [expected]);
+        app.driver.stored(vec![at(0, expected + 1)]);
     }
+}
+
+#[tokio::test]
+async fn what_a_reader_without_a_group_needs_again_is_kept_also_until_it_says_so_after_a_restart() {
+    let backend = small();
+    let everything = |known| subscription(Membership::Everything(known));
+    let mut app = App::ready(&backend, everything(vec![])).await;
+    fill(&backend, 0, FIT);
+    assert_eq!(app.offsets(0, FIT).await.len(), FIT);
+    let stored = Position { needed: 3, ..at(0, 5) };
+    app.driver.stored(vec![stored.clone()]);
+    assert!(write(&backend, record(Some(0), "x")).is_some());
+    assert_eq!(described(&backend).await[0], (3, 11));
+    drop(app);
+    let app = App::ready(&backend, everything(vec![stored.clone().into()])).await;
+    while write(&backend, record(Some(0), "x")).is_some() {}
+    assert_eq!(described(&backend).await[0].0, 3);
+    app.driver.stored(vec![Position { needed: 4, ..stored }]);
+    assert_eq!(described(&backend).await[0].0, 4);
 }
 
 #[tokio::test]
