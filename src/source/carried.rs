@@ -17,6 +17,8 @@ pub(crate) struct Carried<T> {
     pub guard: Guard,
     pub partition: i32,
     pub offset: i64,
+    /// How often its partition was sent back before.
+    pub outage: u64,
     /// What taps say of it.
     pub views: Vec<View>,
 }
@@ -205,6 +207,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
                 continue;
             };
             self.unit.set_place(next.partition, next.offset);
+            self.unit.set_outage(next.outage);
             *self.unit.views() = next.views;
             match &mut self.open {
                 Some(open) => open.push_back((self.unit.tracker().next(), next.guard)),

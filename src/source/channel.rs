@@ -99,7 +99,8 @@ impl<T> Channel<T> {
 
     /// A message of a unit.
     pub(crate) fn carried(item: T, unit: &mut UnitCx) -> Carried<T> {
-        Carried { item, guard: unit.guard(), partition: unit.partition(), offset: unit.offset(), views: Vec::new() }
+        let (partition, offset, outage) = (unit.partition(), unit.offset(), unit.outage());
+        Carried { item, guard: unit.guard(), partition, offset, outage, views: Vec::new() }
     }
 
     /// A message from outside: a unit of its own, which the tracker that is returned knows.
@@ -107,7 +108,8 @@ impl<T> Channel<T> {
         let mut tracker = Tracker::new(1);
         let guard = tracker.guard();
         tracker.end_unit();
-        let mut waiting = Some(Carried { item: message, guard, partition: 0, offset: -1, views: Vec::new() });
+        let mut waiting =
+            Some(Carried { item: message, guard, partition: 0, offset: -1, outage: 0, views: Vec::new() });
         std::future::poll_fn(|cx| self.poll_offer(&mut waiting, cx)).await?;
         Ok(tracker)
     }

@@ -100,8 +100,9 @@ impl<In: Send> Stage<In> for Fanout<In> {
     fn start(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let lane = self.lane_of(&input, unit);
         let guard: Guard = unit.guard();
+        let (partition, offset, outage) = (unit.partition(), unit.offset(), unit.outage());
         let views = unit.views().clone();
-        let carried = Carried { item: input, guard, partition: unit.partition(), offset: unit.offset(), views };
+        let carried = Carried { item: input, guard, partition, offset, outage, views };
         self.waiting = Some((lane, carried));
         self.poll_offer(cx)
     }

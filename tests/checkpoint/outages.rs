@@ -178,30 +178,34 @@ async fn the_rewind_begins_at_the_first_message_that_was_not_covered() -> Result
 
 #[tokio::test]
 async fn what_corrects_an_output_has_another_id_than_it() -> Result<()> {
-    let world = World::memory();
-    let own = Synchronized::new(&world, |guard| guard.threshold(HOUR));
-    let (ids, sink) = collect();
-    let out: Topic<i64> = world.topic("out", 1).stable_ids();
-    let id = |message: Message<i64>| {
-        let id = StableId::of(&message.headers).unwrap().unwrap();
-        (id.offset, id.outage)
-    };
-    let weather: Topic<Event> = world.topic("weather", 1).broadcast();
-    let app = App::new()
-        .handle(weather, |_: Event| {}, ())
-        .handle(own.checkpoint.clone(), |activity: Event| activity.minute, out.clone())
-        .name("minute")
-        .handle(out, id, sink);
-    let running = Running::start(app, world.conf(0));
-    until(|| own.checkpoint.status().is_ok()).await;
-    own.weather(10, "sun").await;
-    own.activity(10, 30, "swimming").await;
-    own.activity(13, 0, "lunch").await;
-    until(|| ids.lock().unwrap().len() == 2).await;
-    own.weather(14, "storm").await;
-    until(|| ids.lock().unwrap().len() == 4).await;
-    assert_eq!(*ids.lock().unwrap(), [(0, 0), (1, 0), (0, 1), (1, 1)]);
-    running.stop().await
+    for lanes in [1, 3] {
+        let world = World::memory();
+        let own = Synchronized::new(&world, |guard| guard.threshold(HOUR));
+        let (ids, sink) = collect();
+        let out: Topic<i64> = world.topic("out", 1).stable_ids();
+        let id = |message: Message<i64>| {
+            let id = StableId::of(&message.headers).unwrap().unwrap();
+            (id.offset, id.outage)
+        };
+        let weather: Topic<Event> = world.topic("weather", 1).broadcast();
+        let app = App::new()
+            .handle(weather, |_: Event| {}, ())
+            .handle(own.checkpoint.clone(), |activity: Event| activity.minute, out.clone())
+            .name("minute")
+            .concurrency(lanes)
+            .handle(out, id, sink);
+        let running = Running::start(app, world.conf(0));
+        until(|| own.checkpoint.status().is_ok()).await;
+        own.weather(10, "sun").await;
+        own.activity(10, 30, "swimming").await;
+        own.activity(13, 0, "lunch").await;
+        until(|| ids.lock().unwrap().len() == 2).await;
+        own.weather(14, "storm").await;
+        until(|| ids.lock().unwrap().len() == 4).await;
+        assert_eq!(*ids.lock().unwrap(), [(0, 0), (1, 0), (0, 1), (1, 1)], "in {lanes} lanes");
+        running.stop().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]
