@@ -99,16 +99,18 @@ struct DependencyLane<T> {
 impl<T> TapLane<T> for DependencyLane<T> {
     #[inline]
     fn poll_admit(&mut self, item: &T, seq: u64, offset: i64, _cx: &mut Context<'_>) -> Poll<Result<Option<View>>> {
-        let mark = match caught(&self.own.core, || Ok((self.marker)(item))) {
-            Ok(mark) => mark,
-            Err(error) => return Poll::Ready(Err(error)),
-        };
+        Poll::Ready(self.known(item, seq, offset).map(|()| None))
+    }
+
+    #[inline]
+    fn known(&mut self, item: &T, seq: u64, offset: i64) -> Result<()> {
+        let mark = caught(&self.own.core, || Ok((self.marker)(item)))?;
         let takes_all = self.own.takes_all;
         self.rising.push(seq, (mark, offset), |new, last| takes_all || new.0 > last.0);
         if self.own.watches_silence && self.busy_until.replace(seq + 1).is_none() {
             self.own.busy(self.partition, true);
         }
-        Poll::Ready(Ok(None))
+        Ok(())
     }
 
     fn done(&mut self, seq: u64) {

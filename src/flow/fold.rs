@@ -137,6 +137,9 @@ pub(crate) trait LaneFold: Send {
     /// The first offset that somebody needs.
     fn begins_at(&self) -> i64;
 
+    /// Whoever counts what is done has heard of what is before this offset, and is to hear of what is known from there on.
+    fn tell_from(&mut self, offset: i64);
+
     /// Looks at the next record.
     ///
     /// Errors: it is not the record that was read there before.
@@ -173,6 +176,9 @@ pub(crate) enum Admitted {
     Taken,
     /// It is known, and nobody is to get it.
     Known,
+    /// The same, and whoever counts what is done has not heard of it. `is_sure`: what was read so far is of the log that the
+    /// rows were made of.
+    Untold { is_sure: bool },
     /// The log is another one: the rows are to be built anew, from its beginning.
     StartOver,
 }

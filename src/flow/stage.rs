@@ -51,6 +51,14 @@ pub trait Stage<In>: Send {
         false
     }
 
+    /// This message lies in the rows of tables: no handler gets it, and it is done with the unit in hand.
+    ///
+    /// # Errors
+    /// What whoever watches the source has to say against it.
+    fn known(self: Pin<&mut Self>, _input: In, _unit: &mut UnitCx) -> Result<()> {
+        Ok(())
+    }
+
     /// All messages before the one with this number are done.
     fn progress(self: Pin<&mut Self>, _done: u64) {}
 }
@@ -96,6 +104,10 @@ impl<In, S: Stage<In> + ?Sized> Stage<In> for Pin<Box<S>> {
 
     fn is_held(&self) -> bool {
         (**self).is_held()
+    }
+
+    fn known(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx) -> Result<()> {
+        (*self).as_mut().known(input, unit)
     }
 
     fn progress(mut self: Pin<&mut Self>, done: u64) {

@@ -35,6 +35,15 @@ pub(crate) trait TapLane<In>: Send {
         0
     }
 
+    /// A message that handlers are done with since an earlier run: it does not come to the gate, and is done with the unit
+    /// `seq`.
+    ///
+    /// # Errors
+    /// As for one that does.
+    fn known(&mut self, _item: &In, _seq: u64, _offset: i64) -> Result<()> {
+        Ok(())
+    }
+
     /// The message that was asked for last is given up: nobody will handle it here.
     fn dropped(&mut self) {}
 
@@ -334,6 +343,11 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
 
     fn is_held(&self) -> bool {
         self.waiting.is_some()
+    }
+
+    fn known(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx) -> Result<()> {
+        let (seq, offset) = (unit.tracker().next(), unit.offset());
+        self.taps.iter_mut().try_for_each(|tap| tap.known(&input, seq, offset))
     }
 
     fn progress(mut self: Pin<&mut Self>, done: u64) {

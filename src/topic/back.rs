@@ -10,9 +10,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::driver::{Assignment, OutOfRange, SeekTo, is_not_ours};
-use super::hub::{Move, SeekRequest, Session};
+use super::hub::{Key, Move, SeekRequest, Session};
 use super::lane::LaneControl;
 use crate::error::{Error, Kind, Result};
+use crate::flow::Position;
+use crate::flow::fold::LaneFold;
 use crate::flow::tap::{self, Rewind};
 use crate::message::place;
 use crate::util::step;
@@ -34,7 +36,8 @@ pub(super) struct Drained {
     answer: oneshot::Sender<Result<()>>,
 }
 
-/// A partition whose rows are not what they were when its position was committed, with what was kept then.
+/// A partition whose rows are not what they were when its position was committed, with what was kept then. That stays: it
+/// tells of more than watchers know, who are told of it when the rows are there.
 pub(super) struct Unready {
     topic: Arc<str>,
     partition: i32,
@@ -44,6 +47,10 @@ pub(super) struct Unready {
 impl Unready {
     pub(super) fn is(&self, (topic, partition): &(Arc<str>, i32)) -> bool {
         self.topic == *topic && self.partition == *partition
+    }
+
+    pub(super) fn is_of(&self, own: &Position) -> bool {
+        self.topic == own.topic && self.partition == own.partition
     }
 }
 
@@ -157,6 +164,11 @@ impl Session {
         Ok(())
     }
 
+    /// Whether watchers are still to be told of it.
+    pub(super) fn is_unready(&self, key: &Key) -> bool {
+        self.unready.iter().any(|own| own.is(key))
+    }
+
     /// Tells dependencies how many partitions the topic has: as long as nobody knows, they cover nothing.
     async fn count_partitions(&mut self, topic: &Arc<str>) {
         let described = match self.backend.manage() {
@@ -185,7 +197,7 @@ impl Session {
     }
 
     /// Where to begin instead: when a message before the position was handled too early, or when nobody knows how far a
-    /// dependency had come by then, which its last message tells.
+    /// dependency had come by then, which its last message tells; [`begin_rows`](Self::begin_rows) where it fills tables.
     async fn begin_earlier(&self, assignment: &Assignment) -> Result<Option<i64>> {
         let (topic, partition) = (&assignment.feed.topic, assignment.feed.partition);
         let watches = self.watches(topic);
@@ -208,6 +220,52 @@ impl Session {
             Err(error) if error.kind() == Kind::Seek && !is_not_ours(&error) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Begins to read a partition; false when it was taken away again, and the event that says so is on its way.
+    pub(super) async fn begin_if_ours(&mut self, assignment: &Assignment) -> Result<bool> {
+        let Err(error) = self.begin_lane(assignment).await else { return Ok(true) };
+        if !is_not_ours(&error) {
+            return Err(error);
+        }
+        let (topic, partition) = (&assignment.feed.topic, assignment.feed.partition);
+        tracing::info!(%topic, partition, "taken away before its rows were there: {error}");
+        if let Some(fold) = self.makers.get(topic).and_then(|maker| maker.fold()) {
+            fold.leave(partition);
+        }
+        self.unready.retain(|own| !own.is(&(Arc::clone(topic), partition)));
+        Ok(false)
+    }
+
+    /// Where a partition of tables begins: where its rows go on, or earlier. What lies in the rows from the position on was
+    /// done when nothing told of it was kept, and a dependency has to hear of it; of the last message before the position,
+    /// too, when nobody knows how far it had come by then. The position stays where it is.
+    pub(super) async fn begin_rows(&mut self, assignment: &Assignment, fold: &mut dyn LaneFold) -> Result<i64> {
+        let (topic, partition) = (&assignment.feed.topic, assignment.feed.partition);
+        let lowest = fold.begins_at();
+        if !self.watches(topic).iter().any(|watch| watch.is_dependency()) {
+            return Ok(lowest);
+        }
+        // Rows that are there already have what was kept of them.
+        self.tell_current()?;
+        let needs_last = self.watches(topic).iter().any(|watch| watch.needs_last(partition));
+        let told = assignment.committed.map(|next| if needs_last { (next - 1).max(0) } else { next });
+        if told.is_some_and(|told| told >= lowest) {
+            return Ok(lowest);
+        }
+        let told = told.map_or(SeekTo::Beginning, SeekTo::Offset);
+        let from = match self.driver.resolve(Arc::clone(topic), partition, told).await {
+            // What the log has deleted meanwhile nobody can tell.
+            Err(error) if error.kind() == Kind::Seek && !is_not_ours(&error) => {
+                self.driver.resolve(Arc::clone(topic), partition, SeekTo::Beginning).await?
+            }
+            resolved => resolved?,
+        };
+        fold.tell_from(from);
+        if from < lowest.min(assignment.from) {
+            tracing::info!(%topic, partition, from, rows = lowest, "begins earlier: a checkpoint does not know all that its rows have");
+        }
+        Ok(from.min(lowest))
     }
 
     /// The offset, or the log's start where it is gone.

@@ -322,25 +322,30 @@ impl Session {
             let message = "the group has no position, and `auto.offset.reset` is `error`";
             return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
         }
-        self.begin_lane(&assignment).await?;
+        if !self.begin_if_ours(&assignment).await? {
+            return Ok(());
+        }
         tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
         Ok(())
     }
 
-    /// Starts a lane, with the rows of its tables. Rows that are built anew begin before what was assigned.
+    /// Starts a lane, with the rows of its tables. Rows that are built anew begin before what was assigned, and so do those
+    /// with records that were not told of.
     pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
         let Some(fold) = self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) else {
             self.start_lane(assignment, None);
             return Ok(());
         };
-        let fold = tables::begin(&*self.backend, fold, assignment).await?;
-        if fold.begins_at() >= assignment.from {
+        let mut fold = tables::begin(&*self.backend, fold, assignment).await?;
+        let from = self.begin_rows(assignment, &mut *fold).await?;
+        if from >= assignment.from {
             self.start_lane(assignment, Some(fold));
             return Ok(());
         }
         let feed = &assignment.feed;
-        let mut earlier = self.driver.seek(Arc::clone(&feed.topic), feed.partition, fold.begins_at()).await?;
+        let mut earlier = self.driver.seek(Arc::clone(&feed.topic), feed.partition, from).await?;
         earlier.committed = assignment.committed;
+        earlier.note.clone_from(&assignment.note);
         self.start_lane(&earlier, Some(fold));
         Ok(())
     }
@@ -378,7 +383,8 @@ impl Session {
                 fold.leave(*partition);
             }
         }
-        self.unready.retain(|own| !lanes.iter().any(|(key, _)| own.is(key)));
+        let is_revoked = |own: &mut Unready| lanes.iter().any(|(key, _)| own.is(key));
+        let unready: Vec<_> = self.unready.extract_if(.., is_revoked).collect();
         let watched: Vec<_> = lanes.iter().map(|((_, own), lane)| (*own, Arc::clone(&lane.maker))).collect();
         let let_go = move || {
             for (partition, maker) in watched {
@@ -393,7 +399,8 @@ impl Session {
         }
         let (env, limit) = (self.env.clone(), self.revoke_timeout.mul_f64(0.8));
         self.answers.spawn(async move {
-            let positions = drain(lanes, limit).await;
+            let mut positions = drain(lanes, limit).await;
+            positions.retain(|own| !unready.iter().any(|unready| unready.is_of(own)));
             let_go();
             // Durable before committed.
             let positions = match env.sync().await {
@@ -411,7 +418,8 @@ impl Session {
     async fn commit(&mut self) {
         self.lanes.values().for_each(|lane| lane.control.poke());
         tokio::task::yield_now().await;
-        let moved: Vec<_> = self.lanes.iter().filter_map(|(key, lane)| moved(key, lane)).collect();
+        let ready = self.lanes.iter().filter(|(key, _)| !self.is_unready(key));
+        let moved: Vec<_> = ready.filter_map(|(key, lane)| moved(key, lane)).collect();
         if moved.is_empty() {
             return;
         }

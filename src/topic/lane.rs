@@ -85,6 +85,8 @@ pub(crate) struct PartitionLane<In, St> {
     turn: Turn,
     /// The rows of the tables that the handlers write.
     fold: Option<Box<dyn LaneFold>>,
+    /// Records that handlers do not get, and others hear of.
+    told: u64,
 }
 
 impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
@@ -122,6 +124,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
             in_hand: false,
             turn: Turn::new(),
             fold: None,
+            told: 0,
         }
     }
 
@@ -290,7 +293,8 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         match self.stage.as_mut().idle(&mut self.unit, cx) {
             Poll::Ready(result) => {
                 result?;
-                self.end_own_unit();
+                let next = self.position_of_next();
+                self.end_own_unit(next);
                 Poll::Ready(Ok(true))
             }
             Poll::Pending => self.wait_for_acks(cx),
@@ -327,6 +331,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
                 }
                 return Poll::Ready(Ok(()));
             }
+            Some(Admitted::Untold { is_sure }) => return Poll::Ready(self.tell_known(record, is_sure)),
             Some(Admitted::StartOver) => {
                 self.control.starts_over.store(true, Ordering::Release);
                 self.control.kill.cancel();
@@ -354,6 +359,20 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         Poll::Ready(self.end_unit(handled))
     }
 
+    /// A record that lies in the rows is done for whoever counts that. Those by which the log is not known yet are one unit:
+    /// of another log nothing is told, and no position moves.
+    fn tell_known(&mut self, record: Record, is_sure: bool) -> Result<()> {
+        let next = record.offset + 1;
+        self.unit.set_place(self.feed.partition, record.offset);
+        let item = (self.decode)(record, &self.feed.topic, self.feed.partition)?;
+        self.stage.as_mut().known(item, &mut self.unit)?;
+        self.told += 1;
+        if is_sure {
+            self.end_own_unit(next);
+        }
+        Ok(())
+    }
+
     fn poll_bytes(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<()> {
         if self.ahead < bytes {
             self.ahead += ready!(self.budget.poll_take_ahead(bytes - self.ahead, cx));
@@ -379,9 +398,8 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         self.kept.get_mut(at)
     }
 
-    /// A unit without a record: what a pipe gives between two messages.
-    fn end_own_unit(&mut self) {
-        let next = self.position_of_next();
+    /// A unit without a record for handlers: what a pipe gives between two messages, or what is known.
+    fn end_own_unit(&mut self, next: i64) {
         if let Some(kept) = self.kept_of_next() {
             *kept = Kept { next, bytes: 0 };
         }
@@ -413,7 +431,7 @@ impl<In: Send, St: Stage<In>> PartitionLane<In, St> {
         self.stage.as_mut().progress(done);
         stats.position.store(position, Ordering::Release);
         let has_work = in_flight > 0 || self.waiting.is_some() || !self.batch.is_empty();
-        stats.set_progress(done, in_flight, has_work);
+        stats.set_progress(done + self.told, in_flight, has_work);
     }
 
     fn kept_bytes(&mut self) -> usize {

@@ -27,6 +27,8 @@ mod phases;
 mod property;
 mod refusals;
 mod rewinds;
+#[cfg(feature = "rocksdb")]
+mod rows;
 #[path = "../chaos/schedule.rs"]
 #[expect(dead_code, reason = "what only kills need")]
 mod schedule;

@@ -88,6 +88,12 @@ impl World {
         let _gone = std::fs::remove_dir_all(self.state_dir(member));
     }
 
+    /// The same for its tables alone.
+    #[cfg(all(feature = "rocksdb", feature = "booblik"))]
+    pub fn forget_tables(&self, member: usize) {
+        std::fs::remove_dir_all(self.state_dir(member).join(&self.id).join("tables")).unwrap();
+    }
+
     fn state_dir(&self, member: usize) -> std::path::PathBuf {
         self.folder.path().join(format!("member-{member}"))
     }

@@ -105,6 +105,8 @@ struct Sealed {
 pub(super) struct Generations {
     begin: Begin,
     past: Option<Arc<Past>>,
+    /// From here on those that count what is done have heard of nothing.
+    untold: i64,
     /// The record that was admitted last, and the one whose unit ended last.
     admitted: Option<LastRecord>,
     last: Option<LastRecord>,
@@ -117,14 +119,17 @@ pub(super) struct Generations {
     /// Writing fails for a reason that can go away: nothing is dispatched meanwhile.
     troubled: Arc<AtomicBool>,
     done: u64,
+    /// The offset behind the last unit that is done.
+    done_to: i64,
 }
 
 impl Generations {
     pub(super) fn new(begin: Begin) -> Self {
-        let past = Some(Arc::new(begin.past.clone()));
+        let (past, done_to) = (Some(Arc::new(begin.past.clone())), begin.lowest);
         Self {
             begin,
             past,
+            untold: i64::MAX,
             admitted: None,
             last: None,
             end: 0,
@@ -134,6 +139,7 @@ impl Generations {
             timer: None,
             troubled: Arc::default(),
             done: 0,
+            done_to,
         }
     }
 
@@ -187,6 +193,7 @@ impl Generations {
         self.begin.rows.iter().for_each(|rows| rows.stored());
         self.begin.groups.iter_mut().for_each(|group| group.next = group.next.max(sealed.next));
         self.done += sealed.units;
+        self.done_to = sealed.next;
         let partition = self.begin.target.partition;
         self.begin.partitions.stored(partition, self.stored());
     }
@@ -241,6 +248,16 @@ impl Generations {
         Ok(())
     }
 
+    /// Of a record that lies in the rows.
+    #[cold]
+    fn known(&self, offset: i64) -> Admitted {
+        if offset < self.untold {
+            return Admitted::Known;
+        }
+        let mut behind = self.begin.known.iter().map(|(known, _)| known.offset).filter(|known| *known > offset);
+        Admitted::Untold { is_sure: behind.all(|known| known >= self.begin.lowest) }
+    }
+
     /// Compares a record with what is known of it.
     #[cold]
     fn recognise(&mut self, read: LastRecord) -> Result<Admitted> {
@@ -276,6 +293,10 @@ impl LaneFold for Generations {
         self.begin.lowest
     }
 
+    fn tell_from(&mut self, offset: i64) {
+        self.untold = offset;
+    }
+
     #[inline]
     fn admit(&mut self, record: &Record, unit: &mut UnitCx) -> Result<Admitted> {
         let read = identity(record);
@@ -290,7 +311,7 @@ impl LaneFold for Generations {
             return Ok(Admitted::StartOver);
         }
         if record.offset < self.begin.lowest {
-            return Ok(Admitted::Known);
+            return Ok(self.known(record.offset));
         }
         self.admitted = Some(read);
         Ok(Admitted::Taken)
@@ -349,7 +370,10 @@ impl LaneFold for Generations {
     }
 
     fn committable(&self, acked: i64) -> i64 {
-        acked.min(self.stored()).max(self.begin.committed.unwrap_or(-1))
+        // Also of units that are in the rows already: whoever counts what is done hears of them when they are stored again.
+        let is_all = self.open.units == 0 && self.sealed.is_empty();
+        let done = if is_all { acked } else { acked.min(self.done_to) };
+        done.min(self.stored()).max(self.begin.committed.unwrap_or(-1))
     }
 
     fn progress(&self) -> (u64, u64) {
