@@ -388,10 +388,10 @@ impl Session {
             begun => begun,
         };
         let begun = match begun {
-            Ok(begin) => {
-                let is_gone = begin > target;
+            Ok(offset) => {
+                let is_gone = offset > target;
                 let why = if is_gone { Why::BackToGone(outage, target) } else { Why::Back(Some(outage)) };
-                self.begin_at(Arc::clone(topic), partition, begin, why).await
+                self.begin_at(Arc::clone(topic), partition, offset, why).await
             }
             Err(error) => Err(error),
         };
