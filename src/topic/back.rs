@@ -22,6 +22,9 @@ use crate::util::step;
 /// Between two tries of a rewind, or of a count, while the broker is away.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// How often a rewind looks again where the log begins.
+const GONE_AGAIN_MAX: u32 = 10;
+
 /// Partitions and where they go back to.
 pub(crate) struct Back {
     pub targets: Vec<(i32, i64)>,
@@ -383,18 +386,15 @@ impl Session {
         outage: u64,
     ) -> Result<()> {
         let target = target.min(position);
-        let begun = match self.existing(topic, partition, target).await {
-            Ok(start) if start > position => self.beyond(topic, partition, position, start).await,
-            begun => begun,
-        };
-        let begun = match begun {
-            Ok(offset) => {
-                let is_gone = offset > target;
-                let why = if is_gone { Why::BackToGone(outage, target) } else { Why::Back(Some(outage)) };
-                self.begin_at(Arc::clone(topic), partition, offset, why).await
+        let mut begun = self.begin_back(topic, partition, target, position, outage).await;
+        for _ in 0..GONE_AGAIN_MAX {
+            // Retention has taken what was there a moment ago.
+            let is_gone = begun.as_ref().is_err_and(|error| error.kind() == Kind::Seek && !is_not_ours(error));
+            if !is_gone {
+                break;
             }
-            Err(error) => Err(error),
-        };
+            begun = self.begin_back(topic, partition, target, position, outage).await;
+        }
         let assignment = match begun {
             // The broker has taken it away, and the event that says so is on its way: it commits where to go back to, and
             // whoever has the partition next goes there.
@@ -408,5 +408,21 @@ impl Session {
         self.start_lane(&assignment, None);
         step("rewound");
         Ok(())
+    }
+    /// Has the partition read from `target` on, or from where its log allows that.
+    async fn begin_back(
+        &mut self,
+        topic: &Arc<str>,
+        partition: i32,
+        target: i64,
+        position: i64,
+        outage: u64,
+    ) -> Result<Assignment> {
+        let offset = match self.existing(topic, partition, target).await? {
+            start if start > position => self.beyond(topic, partition, position, start).await?,
+            offset => offset,
+        };
+        let why = if offset > target { Why::BackToGone(outage, target) } else { Why::Back(Some(outage)) };
+        self.begin_at(Arc::clone(topic), partition, offset, why).await
     }
 }
