@@ -49,9 +49,19 @@ impl Graph {
         self.edges.iter().map(|edge| &*edge.handler)
     }
 
-    /// Warns of caches that drop rows which checkpoints rely on.
+    /// Warns of caches that drop rows which checkpoints rely on, and of dependencies that are unknown after a restart.
     pub(crate) fn warn(&self, env: &Env) {
         evicting::warn(self, &env.evicting());
+        for guarded in self.guarded.iter().filter(|own| own.dependent.as_ref().is_some_and(|node| !in_process(node))) {
+            let dependencies = guarded.dependencies.iter().filter_map(|(_, node)| node.as_ref());
+            for proxy in dependencies.filter(|node| node.kind == "proxy") {
+                tracing::warn!(
+                    checkpoint = &*guarded.checkpoint,
+                    "{proxy} keeps no marker: after a restart it covers nothing before its next message. Depend on the topic \
+                     that it comes from, or on a cache, to go on at once"
+                );
+            }
+        }
     }
 
     /// Tells topics what they fill, of which some have to be read whole.

@@ -409,6 +409,7 @@ impl Session {
         step("rewound");
         Ok(())
     }
+
     /// Has the partition read from `target` on, or from where its log allows that.
     async fn begin_back(
         &mut self,
