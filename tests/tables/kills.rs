@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use slipstream::Signals;
@@ -29,7 +29,7 @@ pub fn killed_app(conf: Conf, counts: &Table<String, u64>, sums: &Table<String, 
     App::new().conf(conf).handle(input, fold, output).name("fold").table(counts).table(sums)
 }
 
-/// Not a test: what the test below starts and kills.
+/// Not a test: what tests start, and kill or let fail.
 #[test]
 fn the_app_that_is_killed() {
     let Some(dir) = std::env::var_os(DIR) else { return };
@@ -41,19 +41,21 @@ fn the_app_that_is_killed() {
         let task = tokio::spawn(run.into_future());
         slipstream::testing::until(|| handle.stats().handled("input") > 0 || task.is_finished()).await;
         println!("handling");
-        task.await.unwrap().unwrap();
+        println!("ended {:?}", task.await.unwrap().map_err(|error| (error.kind(), error.report())));
     });
 }
 
-fn start(disk: &Disk) -> Child {
+/// Starts the app. It says when it is handling records, and how it has ended.
+pub fn command(disk: &Disk) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["kills::the_app_that_is_killed", "--exact", "--nocapture"]).env(DIR, disk.path());
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    command
 }
 
 /// Starts the app and kills it some time after it began to handle records.
 pub fn kill_while_handling(disk: &Disk, after: Duration) {
-    let mut child = start(disk);
+    let mut child = command(disk).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let is_handling = lines.map_while(std::result::Result::ok).any(|line| line.contains("handling"));
     std::thread::sleep(after);
