@@ -329,27 +329,6 @@ impl Session {
         Ok(())
     }
 
-    /// Starts a lane, with the rows of its tables. Rows that are built anew begin before what was assigned, and so do those
-    /// with records that were not told of.
-    pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
-        let Some(fold) = self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) else {
-            self.start_lane(assignment, None);
-            return Ok(());
-        };
-        let mut fold = tables::begin(&*self.backend, fold, assignment).await?;
-        let from = self.begin_rows(assignment, &mut *fold).await?;
-        if from >= assignment.from {
-            self.start_lane(assignment, Some(fold));
-            return Ok(());
-        }
-        let feed = &assignment.feed;
-        let mut earlier = self.driver.seek(Arc::clone(&feed.topic), feed.partition, from).await?;
-        earlier.committed = assignment.committed;
-        earlier.note.clone_from(&assignment.note);
-        self.start_lane(&earlier, Some(fold));
-        Ok(())
-    }
-
     pub(super) fn start_lane(&mut self, assignment: &Assignment, fold: Option<Box<dyn LaneFold>>) {
         let feed = &assignment.feed;
         let Some(maker) = self.makers.get(&feed.topic).cloned() else { return };

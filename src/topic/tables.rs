@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::driver::{Assignment, Backend, Home};
+use super::hub::Session;
 use crate::error::{Error, Kind, Result};
 use crate::flow::Env;
 use crate::flow::fold::{FoldHome, LaneFold, LogEnds, SourceFold};
@@ -33,8 +34,31 @@ async fn home(backend: &dyn Backend, env: &Env) -> Result<FoldHome> {
     }
 }
 
+impl Session {
+    /// Starts a lane, with the rows of its tables. Rows that are built anew begin before what was assigned, and so do those
+    /// with records that were not told of.
+    pub(super) async fn begin_lane(&mut self, assignment: &Assignment) -> Result<()> {
+        let Some(fold) = self.makers.get(&assignment.feed.topic).and_then(|maker| maker.fold()) else {
+            self.start_lane(assignment, None);
+            return Ok(());
+        };
+        let mut fold = begin(&*self.backend, fold, assignment).await?;
+        let from = self.begin_rows(assignment, &mut *fold).await?;
+        if from >= assignment.from {
+            self.start_lane(assignment, Some(fold));
+            return Ok(());
+        }
+        let feed = &assignment.feed;
+        let mut earlier = self.driver.seek(Arc::clone(&feed.topic), feed.partition, from).await?;
+        earlier.committed = assignment.committed;
+        earlier.note.clone_from(&assignment.note);
+        self.start_lane(&earlier, Some(fold));
+        Ok(())
+    }
+}
+
 /// Takes a partition, before anything of it is dispatched.
-pub(super) async fn begin(
+async fn begin(
     backend: &dyn Backend,
     fold: &Arc<dyn SourceFold>,
     assignment: &Assignment,

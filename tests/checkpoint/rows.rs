@@ -17,10 +17,9 @@ const CLOSING: u64 = 1_000_000;
 enum Beside {
     Nobody,
     Plain,
-    Piped,
 }
 
-const ALL: [Beside; 3] = [Beside::Nobody, Beside::Plain, Beside::Piped];
+const BOTH: [Beside; 2] = [Beside::Nobody, Beside::Plain];
 
 struct Own {
     world: World,
@@ -62,10 +61,6 @@ impl Own {
         let app = match self.beside {
             Beside::Nobody => app,
             Beside::Plain => app.handle(weather, keep, ()),
-            Beside::Piped => {
-                let numbers = |all: Piped<Message<u64>>| all.map(|message| message.value);
-                app.handle(slipstream::pipe(weather, numbers), keep, ())
-            }
         };
         (checkpoint.clone(), Running::start(app.handle(checkpoint, join, ()), conf))
     }
@@ -133,7 +128,7 @@ async fn what_only_the_rows_have_seen_is_known_after_a_crash(own: Own) -> Result
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_only_the_rows_have_seen_is_known_after_a_crash_on_memory() -> Result<()> {
-    for (is_shared, beside) in ALL.into_iter().flat_map(|beside| [(false, beside), (true, beside)]) {
+    for (is_shared, beside) in BOTH.into_iter().flat_map(|beside| [(false, beside), (true, beside)]) {
         what_only_the_rows_have_seen_is_known_after_a_crash(Own::new(World::memory(), is_shared, beside)).await?;
     }
     Ok(())
@@ -142,7 +137,7 @@ async fn what_only_the_rows_have_seen_is_known_after_a_crash_on_memory() -> Resu
 #[cfg(feature = "booblik")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_only_the_rows_have_seen_is_known_after_a_crash_on_a_log_in_the_process() -> Result<()> {
-    for beside in ALL {
+    for beside in BOTH {
         what_only_the_rows_have_seen_is_known_after_a_crash(Own::new(World::embedded(), false, beside)).await?;
     }
     Ok(())
@@ -196,7 +191,7 @@ async fn while_rows_are_built_anew_what_was_kept_of_them_stays() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_checkpoint_of_another_name_learns_from_the_last_message_in_the_rows() -> Result<()> {
-    for (is_shared, beside) in ALL.into_iter().flat_map(|beside| [(false, beside), (true, beside)]) {
+    for (is_shared, beside) in BOTH.into_iter().flat_map(|beside| [(false, beside), (true, beside)]) {
         let own = Own::new(World::memory(), is_shared, beside);
         let (checkpoint, running) = own.start("first", own.world.conf(0));
         until(|| checkpoint.status().is_ok()).await;
