@@ -144,6 +144,8 @@ impl Plan {
         command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
         command.env("CHAOS_CONF", self.conf.join(",")).env("CHAOS_LIFE", life.to_string());
         command.env("RUST_LOG", std::env::var("CHAOS_LOG").unwrap_or_else(|_| "info".to_owned())).env("NO_COLOR", "1");
+        // The end of the log, which a failure shows, has the error and not where in the code it was made.
+        command.env("RUST_BACKTRACE", "0");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the app starts");
         let (events, log) = (Lines::default(), Lines::default());
