@@ -6,10 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use slipstream::prelude::*;
-
-use crate::kills::{command, fold, key, killed_app};
-use crate::support::{Disk, has, rows, run_until};
+use crate::kills::{command, each_is_counted_once, key};
+use crate::support::Disk;
 
 const RECORDS: u64 = 120_000;
 
@@ -48,14 +46,7 @@ fn breaks(what: &str) {
         let said = run_until_broken(&disk, &library, what, Duration::from_millis(round * 13));
         assert!(said.contains("Io") && said.contains("the disk failed") && said.contains("/tables/"), "{said}");
     }
-    let (counts, sums): (Table<String, u64>, Table<String, u64>) = (Table::named("counts"), Table::named("sums"));
-    let mut found = None;
-    let ended = run_until(killed_app(disk.conf(), &counts, &sums), || {
-        found = has(&counts, i64::try_from(RECORDS).unwrap()).then(|| (rows(&counts), rows(&sums)));
-        found.is_some()
-    });
-    runtime.block_on(ended).unwrap();
-    assert_eq!(found.unwrap(), fold(RECORDS));
+    runtime.block_on(each_is_counted_once(&disk, RECORDS));
 }
 
 #[test]
