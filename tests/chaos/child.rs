@@ -278,8 +278,12 @@ impl Child {
         }
     }
 
-    /// SIGKILL, and its end.
+    /// SIGKILL, and its end, which must not have come by itself before.
+    #[track_caller]
     pub fn kill(mut self) {
+        if let Some(status) = self.process.try_wait().expect("its state") {
+            panic!("the app ended by itself before it was killed: {status}");
+        }
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ends");
     }

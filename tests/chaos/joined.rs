@@ -78,12 +78,17 @@ enum Death {
     At(&'static str),
     /// When so many milliseconds are over.
     After(u64),
+    /// The same, and until then weather comes as fast as it can, from the moment on that it can.
+    Amid(u64),
 }
 
 /// Each step as often as asked for, and kills at random, shuffled.
 fn deaths(schedule: &Schedule, steps: &[&'static str], at_random: u64) -> Vec<Death> {
     let mut deaths: Vec<_> = steps.iter().map(|step| Death::At(step)).collect();
-    deaths.extend((0..at_random).map(|_| Death::After(schedule.between(20, 400))));
+    deaths.extend((0..at_random).map(|at| match at % 2 {
+        0 => Death::After(schedule.between(20, 400)),
+        _ => Death::Amid(schedule.between(1, 100)),
+    }));
     for last in (1..deaths.len()).rev() {
         let other = usize::try_from(schedule.between(0, last as u64)).expect("an index");
         deaths.swap(last, other);
@@ -114,7 +119,7 @@ impl Sky {
 fn live_and_die(schedule: &Schedule, sky: &mut Sky, plan: &Plan, life: u32, death: Death) {
     let plan = match death {
         Death::At(step) => plan.clone().with("CHAOS_KILL_AT", step),
-        Death::After(_) => plan.clone(),
+        Death::After(_) | Death::Amid(_) => plan.clone(),
     };
     let mut child = plan.start(life);
     let limit = match death {
@@ -123,27 +128,38 @@ fn live_and_die(schedule: &Schedule, sky: &mut Sky, plan: &Plan, life: u32, deat
             until(PATIENCE, "it runs", || child.try_ask("status").is_some_and(|status| status != "not yet"));
             Duration::from_millis(millis)
         }
+        Death::Amid(millis) => {
+            let before = sky.next;
+            let began = Instant::now();
+            while sky.bring(schedule, &mut child).is_some() && sky.next == before {
+                assert!(began.elapsed() < PATIENCE, "no weather comes");
+                pass(Duration::from_millis(1));
+            }
+            Duration::from_millis(millis)
+        }
     };
     let most = if matches!(death, Death::At(_)) { u64::MAX } else { PIECES_PER_LIFE };
     let (began, mut pieces) = (Instant::now(), 0);
     while child.runs() && began.elapsed() < limit {
         // Mostly when it has come as far as it could: then there is another outage.
         let Some(status) = child.try_ask("status") else { break };
-        let waits = status != "not yet" && !status.starts_with("Running") || schedule.between(0, 50) == 0;
+        let waits = matches!(death, Death::Amid(_))
+            || status != "not yet" && !status.starts_with("Running")
+            || schedule.between(0, 50) == 0;
         if waits && pieces < most {
             pieces += 1;
             if sky.bring(schedule, &mut child).is_none() {
                 break;
             }
         }
-        pass(Duration::from_millis(schedule.between(1, 10)));
+        pass(Duration::from_millis(schedule.between(1, if matches!(death, Death::Amid(_)) { 3 } else { 10 })));
     }
     match death {
         Death::At(step) => {
             let (status, _) = child.ends(PATIENCE);
             assert_eq!(status.signal(), Some(libc::SIGKILL), "at `{step}`: {status}");
         }
-        Death::After(_) => child.kill(),
+        Death::After(_) | Death::Amid(_) => child.kill(),
     }
     schedule.step(format!("life {life}: {death:?}, with the weather before {}", sky.next));
 }
@@ -223,7 +239,9 @@ fn on_embedded(schedule: &Schedule, mode: &str, deaths: &[Death]) -> (Verdict, u
     let ids = ids_for(deaths);
     let home = Home::new();
     home.feed(0..ids);
+    // Several writes of the table within most lives.
     let plan = home.plan().with("CHAOS_JOINS", mode).delay(0, 5).conf("commit.interval", "10ms");
+    let plan = plan.conf("table.generation.time", "20ms");
     let of_fold = format!("{ids} rows, 0 wrong");
     all_lives(schedule, &plan, ids, deaths, |last| {
         if mode == "fold" {

@@ -151,11 +151,12 @@ impl PartitionLog {
     /// Lets readers see what was appended. Returns whether a segment became full.
     pub(crate) fn publish(&mut self) -> bool {
         let rolled = !self.begun.is_empty();
-        for begun in self.begun.drain(..) {
-            begun.full.publish(begun.full_records, begun.full_bytes);
-        }
-        self.active.publish(self.records, self.position);
-        self.view.publish(self.next());
+        self.view.publish(self.next(), || {
+            for begun in self.begun.drain(..) {
+                begun.full.publish(begun.full_records, begun.full_bytes);
+            }
+            self.active.publish(self.records, self.position);
+        });
         rolled
     }
 

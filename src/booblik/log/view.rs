@@ -77,32 +77,40 @@ impl View {
         self.end.subscribe()
     }
 
-    pub(super) fn publish(&self, end: i64) {
-        self.end.send_replace(end);
+    /// Moves the end there, and shows what lies before it, by `show`: readers see both or neither.
+    pub(super) fn publish(&self, end: i64, show: impl FnOnce()) {
+        self.end.send_modify(|own| {
+            show();
+            *own = end;
+        });
     }
 
-    /// What lies at `offset`.
+    /// What lies at `offset`, and the end as of then, behind which nothing of it lies.
     ///
     /// # Errors
     ///
     /// When the file cannot be read.
-    pub(crate) fn find(&self, offset: i64) -> io::Result<Found> {
-        let end = self.end();
+    pub(crate) fn find(&self, offset: i64) -> io::Result<(i64, Found)> {
+        // Not published meanwhile: who was given a record behind the end would ask for what is behind that.
+        let published = self.end.borrow();
+        let end = *published;
         if offset == end {
-            return Ok(Found::CaughtUp);
+            return Ok((end, Found::CaughtUp));
         }
         let segments = self.segments();
         let after = segments.partition_point(|segment| segment.base() <= offset);
         let Some(segment) = after.checked_sub(1).and_then(|at| segments.get(at)).filter(|_| offset < end) else {
-            return Ok(Found::OutOfRange);
+            return Ok((end, Found::OutOfRange));
         };
+        let (records, bytes, sealed) = (segment.records(), segment.bytes(), segment.is_sealed());
+        drop(published);
         let record = u64::try_from(offset - segment.base()).unwrap_or(u64::MAX);
-        if record >= segment.records() {
-            return Ok(Found::Gap { next: self.next_readable(offset) });
+        if record >= records {
+            return Ok((end, Found::Gap { next: self.next_readable(offset) }));
         }
         let position = segment.position_of(record)?;
-        let (sealed, bytes) = (segment.is_sealed(), segment.bytes() - position);
-        Ok(Found::Slice(Slice { segment: Arc::clone(segment), position, bytes, sealed }))
+        let bytes = bytes - position;
+        Ok((end, Found::Slice(Slice { segment: Arc::clone(segment), position, bytes, sealed })))
     }
 
     /// The whole records from `offset` on, as many as fit into `max_bytes` and lie in one segment; one larger record
@@ -112,8 +120,8 @@ impl View {
     ///
     /// `Kind::OutOfRange` for an offset that is not here, `Kind::Io` when the file cannot be read.
     pub(crate) fn read(&self, offset: i64, max_bytes: usize) -> Result<Batch> {
-        let high_watermark = self.end();
-        let slice = match self.find(offset)? {
+        let (high_watermark, found) = self.find(offset)?;
+        let slice = match found {
             Found::CaughtUp => return Ok(Batch::empty(offset, high_watermark)),
             Found::Gap { next } => return Err(missing(offset, next)),
             Found::OutOfRange => return Err(self.out_of_range(offset)),

@@ -115,12 +115,13 @@ impl Session {
 }
 
 fn look(partition: &Partition, offset: i64) -> Ready {
-    let high_watermark = partition.high_watermark();
-    let found = partition.0.view.find(offset).map_err(|error| {
-        tracing::error!(%error, "{partition}: cannot be read at {offset}");
-        ErrorCode::PartitionUnavailable
-    });
-    Ready { high_watermark, found }
+    match partition.0.view.find(offset) {
+        Ok((high_watermark, found)) => Ready { high_watermark, found: Ok(found) },
+        Err(error) => {
+            tracing::error!(%error, "{partition}: cannot be read at {offset}");
+            Ready { high_watermark: partition.high_watermark(), found: Err(ErrorCode::PartitionUnavailable) }
+        }
+    }
 }
 
 /// Whether waiting would not make the answer better: there is as much as was asked for, the segment ends here, or it is

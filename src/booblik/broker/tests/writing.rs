@@ -144,7 +144,7 @@ async fn old_segments_go_by_age_and_who_reads_one_reads_it_to_its_end() {
     let broker = Broker::open(dir.path(), options).await.unwrap();
     let partition = partition(&broker).await;
     partition.append(vec![[7; 200]; 9], Acks::Written).await.unwrap();
-    let crate::booblik::log::Found::Slice(slice) = partition.0.view.find(0).unwrap() else { panic!("it is there") };
+    let crate::booblik::log::Found::Slice(slice) = partition.0.view.find(0).unwrap().1 else { panic!("it is there") };
     while partition.log_start() < 8 {
         tokio::time::sleep(Duration::from_millis(5)).await;
         partition.0.retain();
@@ -155,6 +155,28 @@ async fn old_segments_go_by_age_and_who_reads_one_reads_it_to_its_end() {
     std::os::unix::fs::FileExt::read_exact_at(slice.segment.file(), &mut bytes, slice.position).unwrap();
     assert_eq!(&bytes[8..208], [7; 200]);
     assert_eq!(partition.append(["on"], Acks::Written).await.unwrap().base_offset, 9);
+}
+
+/// Whoever reads without a pause while records come is given none behind the end, where the next read would be refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_never_waits_does_not_get_ahead_of_the_end() {
+    const RECORDS: i64 = 30_000;
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::open(dir.path(), with(TopicOptions::default())).await.unwrap();
+    let partition = partition(&broker).await;
+    let own = partition.clone();
+    let reader = std::thread::spawn(move || {
+        let mut at = 0;
+        while at < RECORDS {
+            let batch = own.read(at, 1 << 10).unwrap();
+            assert!(batch.next_offset <= batch.high_watermark, "{} behind {}", batch.next_offset, batch.high_watermark);
+            at = batch.next_offset;
+        }
+    });
+    for _ in 0..RECORDS {
+        partition.append(["x"], Acks::Written).await.unwrap();
+    }
+    reader.join().unwrap();
 }
 
 /// Segments begin and go all the time while several write and one reads: the reader sees every offset in order, or is
