@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::driver::SeekTo;
-use super::hub::Session;
+use super::driver::{SeekTo, is_not_ours};
+use super::hub::{Key, Session};
 use crate::error::Result;
 
 impl Session {
@@ -11,14 +11,28 @@ impl Session {
     /// committed is about this one.
     pub(super) async fn start_over(&mut self) -> Result<()> {
         let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
-        for (topic, partition) in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.lanes.remove(&(Arc::clone(&topic), partition));
-            let low = self.driver.resolve(Arc::clone(&topic), partition, SeekTo::Beginning).await?;
-            let mut assignment = self.driver.seek(topic, partition, low).await?;
-            assignment.committed = None;
-            self.begin_lane(&assignment).await?;
+        for key in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lanes.remove(&key);
+            match self.begin_anew(&key).await {
+                // The event that says so is on its way.
+                Err(error) if is_not_ours(&error) => {
+                    tracing::info!(topic = %key.0, partition = key.1, "taken away: {error}")
+                }
+                begun => begun?,
+            }
         }
         Ok(())
+    }
+
+    /// From the log's start on. How far a dependency had come in the other log says nothing of this one.
+    async fn begin_anew(&mut self, key: &Key) -> Result<()> {
+        let (topic, partition) = key;
+        let low = self.driver.resolve(Arc::clone(topic), *partition, SeekTo::Beginning).await?;
+        let mut assignment = self.driver.seek(Arc::clone(topic), *partition, low).await?;
+        self.watches(topic).iter().for_each(|watch| watch.moved(*partition, None, None));
+        self.unready.retain(|own| !own.is(key));
+        (assignment.committed, assignment.note) = (None, None);
+        self.begin_if_ours(&assignment).await.map(drop)
     }
 
     /// Ends the lanes of topics whose handlers take no more messages. True when there are no other topics: then the

@@ -249,6 +249,34 @@ async fn of_a_log_that_is_not_that_of_the_rows_nothing_is_believed() -> Result<(
     Ok(())
 }
 
+/// What was kept tells of the other log.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_log_that_was_replaced_and_is_folded_anew_only_what_it_has_is_believed() -> Result<()> {
+    let mut own = Own::new(World::memory(), false, Beside::Nobody);
+    own.table = Table::named("weather").rebuild();
+    let (checkpoint, running) = own.start("rows", own.world.conf(0));
+    until(|| checkpoint.status().is_ok()).await;
+    own.send([10, 11, CLOSING]).await;
+    own.handles(20).await;
+    until(|| own.committed(&running) == Some(3)).await;
+    running.stop().await?;
+
+    let topic = own.world.alone::<u64>("weather", 1);
+    let admin = topic.admin()?;
+    admin.delete().await?;
+    admin.create(1).await?;
+    topic.close().await?;
+    own.send([10, 12, 13]).await;
+    let (checkpoint, running) = own.start("rows", own.world.conf(0));
+    let rows = || own.table.items().iter().collect::<Result<Vec<_>>>();
+    until(|| rows().is_ok_and(|rows| rows == [(10, 1), (12, 1), (13, 1)])).await;
+    own.world.alone::<u64>("activity", 1).send(21).await?;
+    until(|| checkpoint.status().is_ok_and(|status| status.held_lanes > 0)).await;
+    own.send([CLOSING]).await;
+    own.handles(21).await;
+    running.stop().await
+}
+
 /// One whose tables tell nobody of anything decodes nothing that they have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guarded_topic_with_tables_is_read_from_where_its_rows_are() -> Result<()> {
