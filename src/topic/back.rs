@@ -19,8 +19,8 @@ use crate::flow::tap::{self, Rewind};
 use crate::message::place;
 use crate::util::step;
 
-/// Between two tries of a rewind, or of a count, while the broker is away.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Between two tries of a rewind, of a count, or of a beginning, while the broker is away.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// How often a rewind looks again where the log begins.
 const GONE_AGAIN_MAX: u32 = 10;

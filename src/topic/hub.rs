@@ -10,9 +10,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::assigned::Late;
 use super::back::{Back, Drained, HubRewind, Unready};
 use super::driver::{
-    Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, OutOfRange, SeekTo, Subscription, Wanted, is_not_ours,
+    Assignment, Backend, Driver, EVENTS_MAX, Event, Membership, OutOfRange, SeekTo, Subscription, Wanted,
 };
 use super::lane::LaneControl;
 use super::offsets::OwnPositions;
@@ -146,7 +147,7 @@ pub(super) struct Session {
     pub(super) lanes: HashMap<Key, Lane>,
     /// Topics whose handlers take no more messages, and who tells of one.
     pub(super) over: HashSet<Arc<str>>,
-    lane_over: Arc<Notify>,
+    pub(super) lane_over: Arc<Notify>,
     /// Work that must not hold up events: answers to revocations.
     answers: JoinSet<()>,
     /// Partitions on their way back, while they drain.
@@ -154,6 +155,8 @@ pub(super) struct Session {
     /// Positions that the app keeps itself.
     own: Option<Arc<OwnPositions>>,
     pub(super) pending_seeks: HashMap<Arc<str>, SeekTo>,
+    /// Partitions that could not begin yet.
+    pub(super) late: Late,
     /// Partitions that watchers are told of when their rows are built.
     pub(super) unready: Vec<Unready>,
     /// Watched topics with a number of partitions that nobody knows yet.
@@ -194,6 +197,7 @@ impl Session {
             rewinds: JoinSet::new(),
             own,
             pending_seeks: HashMap::new(),
+            late: Late::new(),
             unready: Vec::new(),
             uncounted: BTreeSet::new(),
             counted: Instant::now(),
@@ -238,7 +242,11 @@ impl Session {
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
                 _ = commits.tick() => {
                     self.commit().await;
-                    if let Err(error) = self.tell_late().await {
+                    let told = match self.assign_late().await {
+                        Ok(()) => self.tell_late().await,
+                        Err(error) => Err(error),
+                    };
+                    if let Err(error) = told {
                         self.env.fail(error);
                     }
                 }
@@ -273,19 +281,7 @@ impl Session {
             Event::Assigned(assignments) if draining => {
                 drop(assignments);
             }
-            Event::Assigned(assignments) => {
-                self.tell_watches(&assignments).await?;
-                let topics: Vec<_> = assignments.iter().map(|own| Arc::clone(&own.feed.topic)).collect();
-                for assignment in assignments {
-                    self.assign(assignment).await?;
-                }
-                self.tell_current()?;
-                // A seek moves what was assigned next, once: a partition that comes back later goes on where it was.
-                self.pending_seeks.retain(|topic, _| !topics.contains(topic));
-                // A start that was just resolved is committed at once.
-                self.commit().await;
-                self.tell_stored();
-            }
+            Event::Assigned(assignments) => self.on_assigned(assignments).await?,
             Event::Revoked { partitions, lost, answer } => self.revoke(partitions, lost, answer),
             Event::Notice { topic, text } => {
                 if let Some(text) = &text {
@@ -297,35 +293,6 @@ impl Session {
             }
             Event::Failed(error) => return Err(error),
         }
-        Ok(())
-    }
-
-    async fn assign(&mut self, mut assignment: Assignment) -> Result<()> {
-        let topic = Arc::clone(&assignment.feed.topic);
-        let partition = assignment.feed.partition;
-        let elsewhere = match self.pending_seeks.get(&topic).copied() {
-            Some(to) => self.assign_sought(&assignment, to).await.map(Some),
-            None => self.assign_earlier(&assignment).await,
-        };
-        match elsewhere {
-            Ok(Some(elsewhere)) => assignment = elsewhere,
-            Ok(None) => {}
-            // Taken away again, and the event that says so is on its way.
-            Err(error) if is_not_ours(&error) => {
-                tracing::info!(%topic, partition, "taken away before it was read: {error}");
-                return Ok(());
-            }
-            Err(error) => return Err(error),
-        }
-        let strict = self.makers.get(&topic).is_some_and(|maker| maker.needs_position());
-        if strict && assignment.committed.is_none() {
-            let message = "the group has no position, and `auto.offset.reset` is `error`";
-            return Err(Error::new(Kind::OutOfRange, message).at(format!("{topic}[{partition}]")));
-        }
-        if !self.begin_if_ours(&assignment).await? {
-            return Ok(());
-        }
-        tracing::info!(%topic, partition, from = assignment.from, committed = ?assignment.committed, "assigned");
         Ok(())
     }
 
@@ -354,17 +321,16 @@ impl Session {
 
     /// Takes the partitions away from us and answers when their lanes have drained, or when the time is over.
     fn revoke(&mut self, partitions: Vec<Key>, lost: bool, answer: oneshot::Sender<Vec<Position>>) {
+        // Those that never began, too.
+        let with_maker = |(topic, partition): &Key| Some((*partition, Arc::clone(self.makers.get(topic)?)));
+        let watched: Vec<_> = partitions.iter().filter_map(with_maker).collect();
+        watched.iter().filter_map(|(own, maker)| Some((own, maker.fold()?))).for_each(|(own, fold)| fold.leave(*own));
+        let is_revoked = |own: &mut Unready| partitions.iter().any(|key| own.is(key));
+        let unready: Vec<_> = self.unready.extract_if(.., is_revoked).collect();
+        self.late.leave(&partitions);
         let lanes: Vec<_> =
             partitions.into_iter().filter_map(|key| Some((key.clone(), self.lanes.remove(&key)?))).collect();
         tracing::info!(partitions = lanes.len(), lost, "revoked");
-        for ((topic, partition), _) in &lanes {
-            if let Some(fold) = self.makers.get(topic).and_then(|maker| maker.fold()) {
-                fold.leave(*partition);
-            }
-        }
-        let is_revoked = |own: &mut Unready| lanes.iter().any(|(key, _)| own.is(key));
-        let unready: Vec<_> = self.unready.extract_if(.., is_revoked).collect();
-        let watched: Vec<_> = lanes.iter().map(|((_, own), lane)| (*own, Arc::clone(&lane.maker))).collect();
         let let_go = move || {
             for (partition, maker) in watched {
                 maker.watches().iter().for_each(|watch| watch.revoked(partition));
@@ -394,7 +360,7 @@ impl Session {
     }
 
     /// Commits what has moved since the last time. A failure is tried again by the next tick.
-    async fn commit(&mut self) {
+    pub(super) async fn commit(&mut self) {
         self.lanes.values().for_each(|lane| lane.control.poke());
         tokio::task::yield_now().await;
         let ready = self.lanes.iter().filter(|(key, _)| !self.is_unready(key));
@@ -422,7 +388,7 @@ impl Session {
     }
 
     /// Tells the broker what is needed of positions that are as they were stored, also of those that never moved here.
-    fn tell_stored(&self) {
+    pub(super) fn tell_stored(&self) {
         if self.own.is_some() {
             let all = self.lanes.iter().filter_map(|(key, lane)| position(key, lane));
             self.driver.stored(all.filter_map(|(position, moved)| (!moved).then_some(position)).collect());

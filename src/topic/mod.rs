@@ -1,6 +1,7 @@
 //! Topics on brokers: the declaration ([`Topic`]), what an app opens of it, and the backends behind one interface.
 
 mod admin;
+mod assigned;
 mod back;
 #[cfg(any(feature = "booblik", feature = "kafka"))]
 mod begin;

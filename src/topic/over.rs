@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::back::AGAIN;
 use super::driver::{SeekTo, is_not_ours};
 use super::hub::{Key, Session};
 use crate::error::Result;
@@ -12,11 +13,19 @@ impl Session {
     pub(super) async fn start_over(&mut self) -> Result<()> {
         let lanes = self.lanes.iter().filter(|(_, lane)| lane.control.starts_over());
         for key in lanes.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.lanes.remove(&key);
             match self.begin_anew(&key).await {
                 // The event that says so is on its way.
                 Err(error) if is_not_ours(&error) => {
-                    tracing::info!(topic = %key.0, partition = key.1, "taken away: {error}")
+                    tracing::info!(topic = %key.0, partition = key.1, "taken away: {error}");
+                }
+                Err(error) if error.is_retryable() => {
+                    let why = error.report();
+                    tracing::warn!(topic = %key.0, partition = key.1, "cannot begin anew yet, which is tried again: {why}");
+                    let over = Arc::clone(&self.lane_over);
+                    tokio::spawn(async move {
+                        tokio::time::sleep(AGAIN).await;
+                        over.notify_one();
+                    });
                 }
                 begun => begun?,
             }

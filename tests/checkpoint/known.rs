@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipstream::checkpoint::{Doing, Marker};
 use slipstream::prelude::*;
 use slipstream::testing::until;
-use slipstream::topic::SeekTo;
+use slipstream::topic::{Memory, SeekTo};
 
 use crate::world::{Running, World, collect};
 
@@ -94,6 +94,16 @@ async fn a_checkpoint_of_another_name_or_kind_of_marker_learns_from_the_last_mes
 async fn a_checkpoint_of_another_name_or_kind_of_marker_learns_from_the_last_message_on_kafka() -> Result<()> {
     let Some(world) = World::kafka() else { return Ok(()) };
     learns_from_the_last_message(world).await
+}
+
+/// Where a partition has to begin is asked for when it is given to us, and the broker may be away just then.
+#[tokio::test]
+async fn a_partition_begins_when_its_broker_is_back() -> Result<()> {
+    let world = World::memory();
+    write(&world).await?;
+    handles(&world, guarded(&world, "first", |n| n, |_| (), |_| ()), 1).await?;
+    Memory::named(&world.id).be_silent(7);
+    handles(&world, guarded(&world, "second", |n| n, |_| (), |_| ()), 2).await.map(drop)
 }
 
 #[tokio::test]

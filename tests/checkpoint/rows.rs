@@ -1,10 +1,12 @@
 //! A dependency whose handlers fill tables: what lies in the rows is done, whether or not a position tells of it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use slipstream::checkpoint::{Begin, Guard};
 use slipstream::prelude::*;
 use slipstream::testing::until;
+use slipstream::topic::Memory;
 use slipstream::{Checkpoint, Conf, Dependency, Kind};
 
 use crate::world::{Running, World, collect};
@@ -224,6 +226,26 @@ async fn a_checkpoint_of_another_name_learns_from_the_last_message_in_the_rows()
     Ok(())
 }
 
+/// Where their rows go on, and what of it was not told, is asked for when the partition is given to us.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_go_on_when_their_broker_is_back() -> Result<()> {
+    for silent in 1..6 {
+        let own = Own::new(World::memory(), true, Beside::Nobody);
+        let (checkpoint, running) = own.start("first", own.world.conf(0));
+        until(|| checkpoint.status().is_ok()).await;
+        own.send([10, 11, CLOSING]).await;
+        own.stores(3).await;
+        until(|| own.committed(&running) == Some(3)).await;
+        running.stop().await?;
+        Memory::named(&own.world.id).be_silent(silent);
+        let (_, running) = own.start("second", own.world.conf(0));
+        own.handles(20).await;
+        assert_eq!(own.counts(), [(10, 1), (11, 1), (CLOSING, 1)], "silent for {silent} questions");
+        running.stop().await?;
+    }
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_log_that_is_not_that_of_the_rows_nothing_is_believed() -> Result<()> {
     const RECORDS: u64 = 10_000;
@@ -250,8 +272,7 @@ async fn of_a_log_that_is_not_that_of_the_rows_nothing_is_believed() -> Result<(
 }
 
 /// What was kept tells of the other log.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_log_that_was_replaced_and_is_folded_anew_only_what_it_has_is_believed() -> Result<()> {
+async fn only_what_a_replaced_log_has_is_believed(is_silent: bool) -> Result<()> {
     let mut own = Own::new(World::memory(), false, Beside::Nobody);
     own.table = Table::named("weather").rebuild();
     let (checkpoint, running) = own.start("rows", own.world.conf(0));
@@ -267,14 +288,35 @@ async fn of_a_log_that_was_replaced_and_is_folded_anew_only_what_it_has_is_belie
     admin.create(1).await?;
     topic.close().await?;
     own.send([10, 12, 13]).await;
+    let broker = Memory::named(&own.world.id);
+    let silence = tokio::spawn(async move {
+        for at in 0_u32.. {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            broker.be_silent(u32::from(is_silent && at.wrapping_mul(0x9E37_79B1) >> 31 == 0));
+        }
+    });
     let (checkpoint, running) = own.start("rows", own.world.conf(0));
     let rows = || own.table.items().iter().collect::<Result<Vec<_>>>();
     until(|| rows().is_ok_and(|rows| rows == [(10, 1), (12, 1), (13, 1)])).await;
+    silence.abort();
     own.world.alone::<u64>("activity", 1).send(21).await?;
     until(|| checkpoint.status().is_ok_and(|status| status.held_lanes > 0)).await;
     own.send([CLOSING]).await;
     own.handles(21).await;
     running.stop().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_log_that_was_replaced_and_is_folded_anew_only_what_it_has_is_believed() -> Result<()> {
+    only_what_a_replaced_log_has_is_believed(false).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_log_is_folded_anew_when_its_broker_answers() -> Result<()> {
+    for _ in 0..3 {
+        only_what_a_replaced_log_has_is_believed(true).await?;
+    }
+    Ok(())
 }
 
 /// One whose tables tell nobody of anything decodes nothing that they have.

@@ -70,6 +70,6 @@ impl Manage for MemoryManage {
     }
 
     fn describe(&self, topic: Arc<str>) -> BoxFuture<'static, Result<Option<TopicDescription>>> {
-        ready(Ok(self.0.with(|state| state.describe(&topic)))).boxed()
+        ready(self.0.answers().map(|()| self.0.with(|state| state.describe(&topic)))).boxed()
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::limits::MemoryLimits;
@@ -27,6 +28,8 @@ pub(super) struct Broker {
     pub(super) kept: Arc<KeptHere>,
     /// Directories for rows that are made of its topics, by app.
     scratch: Mutex<BTreeMap<PathBuf, Arc<Scratch>>>,
+    /// How many questions are still to fail.
+    silent_for: AtomicU32,
 }
 
 impl Broker {
@@ -39,7 +42,14 @@ impl Broker {
             room: Room::default(),
             kept: Arc::default(),
             scratch: Mutex::default(),
+            silent_for: AtomicU32::new(0),
         })
+    }
+
+    /// Whether it answers, as [`Memory::be_silent`] has it.
+    pub(super) fn answers(&self) -> Result<()> {
+        let left = self.silent_for.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+        left.map_or(Ok(()), |_| Err(Error::new(Kind::Timeout, "the broker does not answer").retryable()))
     }
 
     /// Where an app keeps rows of these topics: as long as the broker lives.
@@ -100,6 +110,13 @@ impl Memory {
     /// A broker that nobody else can name: what `memory:` is to one run.
     pub(crate) fn unnamed(limits: MemoryLimits) -> Self {
         Self(Broker::new(None, limits))
+    }
+
+    /// The next `questions` of what topics there are and where their logs begin and end fail, as those to a broker that is
+    /// away: for tests of what waits for one.
+    #[doc(hidden)]
+    pub fn be_silent(&self, questions: u32) {
+        self.0.silent_for.store(questions, Ordering::Release);
     }
 
     /// The broker that all of this process share by `name`; made when there is none. Keep the handle as long as the

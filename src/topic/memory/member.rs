@@ -68,7 +68,8 @@ impl Driver for MemoryDriver {
     }
 
     fn resolve(&self, topic: Arc<str>, partition: i32, to: SeekTo) -> BoxFuture<'static, Result<i64>> {
-        ready(self.broker.with(|state| state.resolve(self.member, &(topic, partition), to))).boxed()
+        let resolve = || self.broker.with(|state| state.resolve(self.member, &(topic, partition), to));
+        ready(self.broker.answers().and_then(|()| resolve())).boxed()
     }
 
     fn seek(&self, topic: Arc<str>, partition: i32, offset: i64) -> BoxFuture<'static, Result<Assignment>> {
