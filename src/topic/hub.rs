@@ -242,7 +242,8 @@ impl Session {
                 Some(request) = seeks.recv(), if !draining => self.on_seek(request).await,
                 _ = commits.tick() => {
                     self.commit().await;
-                    let told = match self.assign_late().await {
+                    let begun = if draining { Ok(()) } else { self.assign_late().await };
+                    let told = match begun {
                         Ok(()) => self.tell_late().await,
                         Err(error) => Err(error),
                     };
