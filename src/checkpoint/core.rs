@@ -21,6 +21,10 @@ use crate::flow::durable::Durable;
 use crate::flow::tap::Rewind;
 use crate::flow::{Env, Gate, WakerSet};
 
+/// Transitions that are not told of yet, as while a callback is waited for: with so many no message of the dependent
+/// passes until half of them have been.
+const UNTOLD_MAX: usize = 1024;
+
 pub(crate) struct Core {
     pub name: Arc<str>,
     /// The tasks of the run, and its end. Not the run itself, which keeps this.
@@ -150,18 +154,7 @@ impl Core {
         let now = self.now();
         let mut machine = self.machine();
         let result = change(&mut machine, now);
-        let events = machine.take_events();
-        let holds = machine.is_closed() || machine.held() > 0;
-        // Under the lock, so that the queue has the order of the transitions and the gate the last word.
-        self.show(holds);
-        if !events.is_empty() {
-            self.turns.fetch_add(1, Ordering::AcqRel);
-            lock(&self.events).extend(events);
-            self.news.notify_one();
-        }
-        self.version.fetch_add(1, Ordering::AcqRel);
-        drop(machine);
-        self.waiting.wake_all();
+        self.tell(machine);
         result
     }
 
@@ -171,21 +164,32 @@ impl Core {
         let mut machine = self.machine();
         let (phase, was_held) = (machine.phase(), machine.held());
         let result = judge(&mut machine, now);
+        if phase != machine.phase() || machine.has_events() {
+            self.tell(machine);
+        } else if was_held != machine.held() {
+            self.show(&machine);
+        }
+        result
+    }
+
+    /// Whom it concerns that the machine has changed.
+    fn tell(&self, mut machine: MutexGuard<'_, Machine>) {
+        // Under the lock, so that the queue has the order of the transitions and the gate the last word.
         let events = machine.take_events();
-        let has_changed = phase != machine.phase() || !events.is_empty();
-        if has_changed || was_held != machine.held() {
-            self.show(machine.is_closed() || machine.held() > 0);
+        if !events.is_empty() {
+            self.turns.fetch_add(1, Ordering::AcqRel);
+            let mut untold = lock(&self.events);
+            untold.extend(events);
+            if untold.len() >= UNTOLD_MAX {
+                machine.crowd(true);
+            }
+            drop(untold);
+            self.news.notify_one();
         }
-        if !has_changed {
-            return result;
-        }
-        self.turns.fetch_add(1, Ordering::AcqRel);
-        lock(&self.events).extend(events);
-        self.news.notify_one();
+        self.show(&machine);
         self.version.fetch_add(1, Ordering::AcqRel);
         drop(machine);
         self.waiting.wake_all();
-        result
     }
 
     pub(crate) fn look<T>(&self, look: impl FnOnce(&Machine) -> T) -> T {
@@ -234,8 +238,16 @@ impl Core {
         *lock(&self.calling) = callback.map(|callback| (callback, self.now()));
     }
 
+    /// The oldest transition that is not told of yet.
     pub(crate) fn next_event(&self) -> Option<Event> {
-        lock(&self.events).pop_front()
+        let mut untold = lock(&self.events);
+        let event = untold.pop_front()?;
+        let has_room = untold.len() < UNTOLD_MAX / 2;
+        drop(untold);
+        if has_room && self.look(Machine::is_crowded) {
+            self.change(|machine, _| machine.crowd(false));
+        }
+        Some(event)
     }
 
     /// A function of the user's failed where nobody waits for it.
@@ -248,8 +260,9 @@ impl Core {
         lock(&self.failure).take()
     }
 
-    fn show(&self, holds: bool) {
+    fn show(&self, machine: &Machine) {
         let Some(gate) = self.held.get() else { return };
+        let holds = machine.is_closed() || machine.held() > 0;
         if self.shown.swap(holds, Ordering::AcqRel) == holds {
             return;
         }

@@ -26,6 +26,8 @@ pub enum Doing {
     Paused,
     /// All dependencies are back: what was handled too early is on its way.
     Recovering,
+    /// Messages wait until more of what has happened is told: callbacks take too long.
+    Telling,
     /// It goes on although dependencies are down: as it was declared, by hand, or because the pause was too long.
     Overridden,
 }
@@ -127,6 +129,7 @@ pub(super) fn of(core: &Core) -> Status {
 
 fn doing(machine: &Machine, now: Duration) -> Doing {
     match machine.phase() {
+        _ if machine.is_crowded() => Doing::Telling,
         Phase::Running if machine.is_starting(now) && machine.held() > 0 => Doing::Starting,
         Phase::Running if machine.asked_since().is_some() => Doing::Asking,
         Phase::Running => Doing::Running,
@@ -176,6 +179,7 @@ fn next(machine: &Machine, calling: Option<&'static str>, now: Duration) -> Stri
         Doing::Paused => format!("waits for {down}, then {back}"),
         Doing::Overridden => format!("goes on without {down}; when back, {back}"),
         Doing::Recovering => back,
+        Doing::Telling => "tells of earlier outages, then goes on".to_owned(),
     };
     match calling {
         Some(callback) => format!("waits for `{callback}`, then {then}"),

@@ -386,15 +386,15 @@ impl Session {
         outage: u64,
     ) -> Result<()> {
         let target = target.min(position);
-        let mut begun = self.begin_back(topic, partition, target, position, outage).await;
-        for _ in 0..GONE_AGAIN_MAX {
+        let mut again = 0..GONE_AGAIN_MAX;
+        let begun = loop {
+            let begun = self.begin_back(topic, partition, target, position, outage).await;
             // Retention has taken what was there a moment ago.
             let is_gone = begun.as_ref().is_err_and(|error| error.kind() == Kind::Seek && !is_not_ours(error));
-            if !is_gone {
-                break;
+            if !is_gone || again.next().is_none() {
+                break begun;
             }
-            begun = self.begin_back(topic, partition, target, position, outage).await;
-        }
+        };
         let assignment = match begun {
             // The broker has taken it away, and the event that says so is on its way: it commits where to go back to, and
             // whoever has the partition next goes there.

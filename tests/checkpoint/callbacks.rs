@@ -1,13 +1,14 @@
 //! `on_downtime` and `on_recovery`: how often, in which order, with what, and what becomes of one that fails or hangs.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use slipstream::checkpoint::{AtLimit, Doing, Guard, Outage, Snapshot};
+use slipstream::checkpoint::{AtLimit, Doing, Gap, Guard, Outage, Snapshot};
 use slipstream::prelude::*;
 use slipstream::testing::until;
 use slipstream::{Checkpoint, Conf, Dependency, Kind};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::bound::{PAUSED, at, bound, counted, counted_with, time};
 use crate::world::collect;
@@ -290,6 +291,47 @@ async fn a_callback_that_hangs_does_not_hold_up_the_end() -> Result<()> {
         own.running.stop().await?;
         assert!(began.elapsed() < Duration::from_secs(20), "far below the drain timeout");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn while_a_callback_hangs_what_is_to_be_told_has_a_bound() -> Result<()> {
+    const MESSAGES: i64 = 4000;
+    let (numbers, tell) = collect();
+    let answers = Arc::new(Semaphore::new(0));
+    let answer = Arc::clone(&answers);
+    let own = counted(move |guard, [first, _]| {
+        let (tell, answer, asked) = (tell.clone(), Arc::clone(&answer), AtomicU64::new(0));
+        // Down and back again with the messages.
+        let first = first.downtime_check(move |_: Gap| {
+            asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(2).then_some(Duration::from_secs(1))
+        });
+        guard.dependency(first.recovery_check(|_: Gap| true)).pause_dependent(false).on_downtime(move |outage| {
+            let (tell, answer) = (tell.clone(), Arc::clone(&answer));
+            async move {
+                let _answered = answer.acquire().await;
+                tell(outage.number);
+            }
+        })
+    });
+    let all = async {
+        for n in 0..MESSAGES {
+            own.send(n).await;
+        }
+    };
+    let bounded = async {
+        own.is(Doing::Telling).await;
+        let handled = own.handled().len();
+        assert!(own.paused_by() == PAUSED && handled < 1024, "{handled}");
+        assert_eq!(own.status().next, "waits for `on_downtime`, then tells of earlier outages, then goes on");
+        answers.add_permits(1);
+    };
+    tokio::join!(all, bounded);
+    until(|| own.handled().into_iter().eq(0..MESSAGES)).await;
+    until(|| own.paused_by().is_empty() && own.status().counts.downs >= 1024).await;
+    own.running.stop().await?;
+    let numbers = numbers.lock().unwrap().clone();
+    assert!(numbers.iter().copied().eq(1..=numbers.len() as u64), "each once, in order");
     Ok(())
 }
 

@@ -124,6 +124,7 @@ impl Machine {
     /// Whether the gate is closed to all messages.
     pub(crate) fn is_closed(&self) -> bool {
         match self.phase {
+            _ if self.is_crowded => true,
             Phase::Running => false,
             Phase::Down => self.rules.mode == Mode::Detect && self.rules.pauses && !self.overridden,
             Phase::Recovering => self.rules.pauses && !self.forced,

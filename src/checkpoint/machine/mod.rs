@@ -197,6 +197,7 @@ struct Open {
     detected: Snapshot,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each says another thing of it")]
 pub(crate) struct Machine {
     rules: Rules,
     dependencies: Vec<Dependency>,
@@ -223,6 +224,8 @@ pub(crate) struct Machine {
     far_future: u64,
     began: Option<Duration>,
     events: VecDeque<Event>,
+    /// Of what has happened too much is still to be told.
+    is_crowded: bool,
 }
 
 impl Machine {
@@ -255,6 +258,7 @@ impl Machine {
             far_future: 0,
             began: None,
             events: VecDeque::new(),
+            is_crowded: false,
         }
     }
 
@@ -279,6 +283,19 @@ impl Machine {
             Some(number) => number.saturating_sub(1),
             None => self.outages,
         }
+    }
+
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Whether so much of what has happened is still to be told that no message passes.
+    pub(crate) fn crowd(&mut self, is_crowded: bool) {
+        self.is_crowded = is_crowded;
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_crowded
     }
 
     /// What has happened since the last call.
@@ -316,7 +333,7 @@ impl Machine {
     /// remembered. `None`: every message does.
     pub(crate) fn clear_below(&self) -> Option<Mark> {
         let is_plain = self.phase == Phase::Running && self.rules.dependencies.iter().all(|own| !own.is_custom);
-        if !is_plain || self.dependencies.iter().any(|own| own.down.is_some()) {
+        if !is_plain || self.is_crowded || self.dependencies.iter().any(|own| own.down.is_some()) {
             return None;
         }
         self.dependencies.iter().map(|own| own.watermark.reach().mark()).min().flatten()
