@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::keeping::Keeping;
-use super::machine::{Event, Machine, Phase};
+use super::machine::{Event, Machine};
 use super::mark::Mark;
 use super::outage::StateCodec;
 use super::record::Record;
@@ -313,9 +313,5 @@ impl Core {
         let was_paused = self.change(|machine, _| machine.override_pause());
         self.counters.overrides.fetch_add(u64::from(was_paused), Ordering::Relaxed);
         was_paused
-    }
-
-    pub(crate) fn phase(&self) -> Phase {
-        self.look(Machine::phase)
     }
 }

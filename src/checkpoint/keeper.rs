@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::core::Core;
 use super::keeping::Keeping;
-use super::machine::{Event, Machine, Mode, Phase};
+use super::machine::{Event, Machine, Mode};
 use super::outage::Outage;
 use super::plan::{AtLimit, Callback};
 use crate::error::{Error, Kind, Result};
@@ -184,7 +184,11 @@ impl Keeper {
     async fn recover(&self, outage: Arc<Outage>) -> Result<()> {
         let number = outage.number;
         self.call(self.on_recovery.as_ref(), "on_recovery", outage).await?;
+        let is_overtaken = || self.core.look(|machine| machine.has_begun_another(number));
         for again in 0..REWINDS_MAX {
+            if is_overtaken() {
+                break;
+            }
             let due = self.core.look(Machine::due);
             let Some(rewind) = self.core.rewind().filter(|_| !due.is_empty()) else { break };
             if again > 0 {
@@ -198,12 +202,14 @@ impl Keeper {
             let moved = before.saturating_sub(self.core.look(Machine::due).len()) as u64;
             self.core.counters.rewinds.fetch_add(moved, Ordering::Relaxed);
         }
-        // Unless it went on meanwhile, and a dependency is down again.
-        if self.core.phase() == Phase::Recovering {
-            self.write(number, Keeping::is_over).await?;
-        }
+        // Also of one that was overtaken by the next, which goes back for both.
+        self.write(number, Keeping::is_over).await?;
         step("resumes");
-        self.core.change(Machine::resume);
+        self.core.change(|machine, now| {
+            if !machine.has_begun_another(number) {
+                machine.resume(now);
+            }
+        });
         step("resumed");
         Ok(())
     }

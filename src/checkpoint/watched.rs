@@ -168,27 +168,39 @@ impl Watched {
     /// Asks the user's function whether it has recovered, if it is down and there is one.
     fn ask(self: &Arc<Self>) {
         let Some(check) = &self.recovered else { return };
-        let (gap, outage) = self.core.look(|machine| (Gap::of(machine, self.index), number(machine)));
-        let Some(gap) = gap.filter(|gap| gap.is_down) else { return };
-        if std::mem::replace(&mut *self.asking(), Asking::Again) != Asking::Nothing {
-            return;
-        }
-        match check(gap) {
-            Answer::Now(recovered) => {
-                *self.asking() = Asking::Nothing;
-                self.recovered(recovered, outage);
+        loop {
+            let (gap, outage) = self.core.look(|machine| (Gap::of(machine, self.index), number(machine)));
+            let Some(gap) = gap.filter(|gap| gap.is_down) else { return };
+            if !self.begins_asking() {
+                return;
             }
-            Answer::Later(later) => {
-                *self.asking() = Asking::Once;
-                let own = Arc::clone(self);
-                self.core.tasks.spawn(async move {
-                    tokio::select! {
-                        answer = AssertUnwindSafe(later).catch_unwind() => own.answered(answer, outage),
-                        () = own.core.stop.cancelled() => {}
+            match check(gap) {
+                Answer::Now(recovered) => {
+                    self.recovered(recovered, outage);
+                    if std::mem::take(&mut *self.asking()) != Asking::Again {
+                        return;
                     }
-                });
+                }
+                Answer::Later(later) => {
+                    let own = Arc::clone(self);
+                    self.core.tasks.spawn(async move {
+                        tokio::select! {
+                            answer = AssertUnwindSafe(later).catch_unwind() => own.answered(answer, outage),
+                            () = own.core.stop.cancelled() => {}
+                        }
+                    });
+                    return;
+                }
             }
         }
+    }
+
+    /// False while it is asked: it is asked once more then.
+    fn begins_asking(&self) -> bool {
+        let mut asking = self.asking();
+        let begins = *asking == Asking::Nothing;
+        *asking = if begins { Asking::Once } else { Asking::Again };
+        begins
     }
 
     fn answered(self: &Arc<Self>, answer: std::thread::Result<bool>, outage: Option<u64>) {

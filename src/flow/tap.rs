@@ -281,7 +281,7 @@ impl<In: Send, St: Stage<In>> Tapped<In, St> {
         let Some(item) = &self.waiting else { return self.stage.as_mut().resume(unit, cx) };
         self.next = seq + 1;
         while let Some(tap) = self.taps.get_mut(self.at) {
-            match ready!(tap.poll_admit(item, seq, unit.offset(), cx)) {
+            match ready!(tap.poll_admit(item, seq, unit.own_offset(), cx)) {
                 Ok(view) => unit.views().extend(view),
                 Err(error) => {
                     self.waiting = None;
@@ -346,7 +346,7 @@ impl<In: Send, St: Stage<In>> Stage<In> for Tapped<In, St> {
     }
 
     fn known(mut self: Pin<&mut Self>, input: In, unit: &mut UnitCx) -> Result<()> {
-        let (seq, offset) = (unit.tracker().next(), unit.offset());
+        let (seq, offset) = (unit.tracker().next(), unit.own_offset());
         self.taps.iter_mut().try_for_each(|tap| tap.known(&input, seq, offset))
     }
 

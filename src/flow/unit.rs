@@ -7,6 +7,9 @@ use super::tap::View;
 use super::{Env, Guard, Tracker};
 use crate::error::Error;
 
+/// Of a carried message's number: room for offsets, below its partition.
+const CARRIED_OFFSET_BITS: u32 = 44;
+
 /// The unit of work in the hands of a lane.
 ///
 /// Sinks that acknowledge later take a guard from it; handlers see it as [`Unit`](crate::Unit).
@@ -16,6 +19,8 @@ pub struct UnitCx {
     source: Arc<str>,
     partition: i32,
     offset: i64,
+    /// The place is of another source than the one that is read here.
+    is_carried: bool,
     key_hash: Option<u64>,
     refused: bool,
     views: Vec<View>,
@@ -36,6 +41,7 @@ impl UnitCx {
             source,
             partition: 0,
             offset: -1,
+            is_carried: false,
             key_hash: None,
             refused: false,
             views: Vec::new(),
@@ -110,6 +116,23 @@ impl UnitCx {
     pub(crate) fn set_place(&mut self, partition: i32, offset: i64) {
         self.partition = partition;
         self.offset = offset;
+    }
+
+    /// Of a message that is carried on: the place of the one that it came from, in another source.
+    #[inline]
+    pub(crate) fn set_origin(&mut self, partition: i32, offset: i64) {
+        self.set_place(partition, offset);
+        self.is_carried = true;
+    }
+
+    /// The offset in the source that is read here; of a message that is carried on, which has none there, a number below
+    /// -1 for the message that it came from. -1 when nothing tells.
+    #[inline]
+    pub(crate) fn own_offset(&self) -> i64 {
+        if !self.is_carried || self.offset < 0 {
+            return self.offset;
+        }
+        -2 - (((i64::from(self.partition) << CARRIED_OFFSET_BITS) | self.offset) & (i64::MAX >> 1))
     }
 
     /// The rows that handlers borrow here.

@@ -206,7 +206,7 @@ impl<T: Send, St: Stage<T>> CarriedLane<T, St> {
                 self.unit.tracker().end_unit();
                 continue;
             };
-            self.unit.set_place(next.partition, next.offset);
+            self.unit.set_origin(next.partition, next.offset);
             self.unit.set_outage(next.outage);
             *self.unit.views() = next.views;
             match &mut self.open {

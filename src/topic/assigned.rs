@@ -20,6 +20,10 @@ impl Late {
         Self { waiting: Vec::new(), tried: Instant::now() }
     }
 
+    pub(super) fn has(&self, topic: &Arc<str>) -> bool {
+        self.waiting.iter().any(|own| own.feed.topic == *topic)
+    }
+
     /// These are others' now.
     pub(super) fn leave(&mut self, partitions: &[Key]) {
         let is_left = |own: &Assignment| {
@@ -61,8 +65,8 @@ impl Session {
 
     /// A seek moves what was assigned next, once: a partition that comes back later goes on where it was.
     fn forget_seeks(&mut self, topics: &[Arc<str>]) {
-        let waiting = &self.late.waiting;
-        let is_open = |topic: &Arc<str>| !topics.contains(topic) || waiting.iter().any(|own| own.feed.topic == *topic);
+        let late = &self.late;
+        let is_open = |topic: &Arc<str>| !topics.contains(topic) || late.has(topic);
         self.pending_seeks.retain(|topic, _| is_open(topic));
     }
 

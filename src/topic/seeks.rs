@@ -36,12 +36,16 @@ impl Session {
             return Ok(());
         }
         let mut targets = Vec::new();
-        for (topic, partition) in keys {
+        for (_, partition) in keys {
             match self.driver.resolve(Arc::clone(&topic), partition, to).await {
-                Ok(offset) => targets.push((topic, partition, offset)),
+                Ok(offset) => targets.push((Arc::clone(&topic), partition, offset)),
                 Err(error) if is_not_ours(&error) => {}
                 Err(error) => return Err(error),
             }
+        }
+        if self.late.has(&topic) {
+            // Those begin there.
+            self.pending_seeks.insert(Arc::clone(&topic), to);
         }
         for (topic, partition, offset) in targets {
             let Some(lane) = self.lanes.remove(&(Arc::clone(&topic), partition)) else { continue };

@@ -160,3 +160,26 @@ async fn the_gate_stays_closed_until_the_dependency_s_table_is_current() -> Resu
     }
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_seek_moves_a_partition_that_could_not_begin_yet_too() -> Result<()> {
+    let world = World::memory();
+    write(&world).await?;
+    handles(&world, guarded(&world, "first", |n| n, |_| (), |_| ()), 1).await?;
+    let (seen, keep) = collect();
+    let own = guarded(&world, "second", |n| n, keep, |_| ());
+    // Of two partitions one finds its broker silent.
+    Memory::named(&world.id).be_silent(2);
+    let running = Running::start(own.app, world.conf(0));
+    let lanes = || {
+        let health = running.handle.health();
+        let weather = health.sources.iter().filter(|source| source.name.contains("weather"));
+        weather.map(|source| source.lanes.len()).sum::<usize>()
+    };
+    until(|| lanes() == 1).await;
+    own.weather.seek(SeekTo::Beginning).await?;
+    until(|| lanes() == 2).await;
+    let all = || (0..10).chain(1000..1010).all(|n| seen.lock().unwrap().contains(&n));
+    until(all).await;
+    running.stop().await
+}

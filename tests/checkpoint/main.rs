@@ -19,6 +19,7 @@ mod examples;
 mod joined;
 mod kept;
 mod known;
+mod meanwhile;
 #[cfg(feature = "kafka")]
 mod members;
 mod outages;

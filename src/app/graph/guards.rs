@@ -65,10 +65,13 @@ fn check_one(graph: &Graph, guarded: &Guarded, dependent: &NodeId, name: &str, d
              leave one of the two out"
         ));
     }
-    let early = graph.guarded.iter().find(|own| own.goes_on_early && own.dependent.as_ref() == Some(dependency));
-    if let Some(early) = early {
+    let early = graph.guarded.iter().filter(|own| own.goes_on_early);
+    let early =
+        early.filter_map(|own| Some((own, own.dependent.as_ref().filter(|node| needed.nodes.contains(*node))?)));
+    if let Some((early, node)) = early.into_iter().next() {
+        let from = if node == dependency { String::new() } else { format!(", which {dependency} comes from,") };
         return refuse(format!(
-            "{dependency} is guarded by checkpoint {}, which lets it go on during an outage and corrects it later: what \
+            "{node}{from} is guarded by checkpoint {}, which lets it go on during an outage and corrects it later: what \
              depends on it would take what is not corrected yet for right; let that one pause, or hold",
             early.checkpoint
         ));
@@ -92,20 +95,26 @@ struct Reached {
     handlers: BTreeSet<usize>,
 }
 
-/// Everything that has to go on for messages to come to `node`: who writes it, what those read, what guards that.
+/// Everything that has to go on for messages to come to `node`: who writes it, what those read, what guards that, or
+/// something else that they fill, and stop for when it is held.
 fn needed(graph: &Graph, node: &NodeId) -> Reached {
+    let guarded = graph.guarded.iter().filter_map(|own| Some((own, own.dependent.as_ref()?)));
+    let guarded: Vec<_> = guarded.map(|(own, dependent)| (own, dependent, above(graph, dependent))).collect();
     let mut reached = Reached::default();
     let mut open = vec![node.clone()];
     while let Some(node) = open.pop() {
         if !reached.nodes.insert(node.clone()) {
             continue;
         }
+        let mut handlers = BTreeSet::new();
         for (own, edge) in writers(graph, &node) {
-            reached.handlers.insert(own);
+            handlers.insert(own);
             open.extend(edge.reads.iter().cloned());
         }
-        let guards = graph.guarded.iter().filter(|own| own.dependent.as_ref() == Some(&node));
-        open.extend(guards.flat_map(|own| &own.dependencies).filter_map(|(_, node)| node.clone()));
+        let stops = |above: &Reached| above.nodes.contains(&node) || !above.handlers.is_disjoint(&handlers);
+        let guards = guarded.iter().filter(|(_, dependent, above)| **dependent == node || stops(above));
+        open.extend(guards.flat_map(|(own, ..)| &own.dependencies).filter_map(|(_, node)| node.clone()));
+        reached.handlers.append(&mut handlers);
     }
     reached
 }
@@ -187,6 +196,29 @@ mod tests {
         let text = refused(Vec::new(), vec![guarded(&a, &b), early.clone()]);
         assert!(text.is_some_and(|text| text.contains("corrects it later")));
         assert_eq!(refused(Vec::new(), vec![early]), None);
+    }
+
+    #[test]
+    fn what_comes_from_one_that_goes_on_uncorrected_is_refused_as_a_dependency() {
+        let (a, b, c, hop) = (node("topic", "a"), node("topic", "b"), node("topic", "c"), node("proxy", "hop"));
+        let early = Guarded { goes_on_early: true, ..guarded(&b, &c) };
+        let text = refused(vec![edge("f", &[&b], &[&hop])], vec![guarded(&a, &hop), early]);
+        assert!(text.is_some_and(|text| text.contains("topic b, which proxy hop comes from, is guarded by")));
+    }
+
+    #[test]
+    fn b_44_two_checkpoints_each_of_which_stops_what_the_other_waits_for_are_refused() {
+        let streams = ["s", "t"].map(|name| node("stream", name));
+        let held = ["p", "q"].map(|name| node("proxy", name));
+        let brought = ["x", "y"].map(|name| node("proxy", name));
+        let edges = || {
+            let one = [edge("f", &[&streams[0]], &[&held[0]]), edge("g", &[&streams[0]], &[&brought[1]])];
+            one.into_iter().chain([edge("h", &[&streams[1]], &[&held[1], &brought[0]])]).collect::<Vec<_>>()
+        };
+        let guards = [0, 1].map(|at| guarded(&held[at], &brought[at]));
+        let both = refused(edges(), guards.to_vec());
+        assert!(both.is_some_and(|text| text.contains("both come from stream s")));
+        assert!(guards.into_iter().all(|guard| refused(edges(), vec![guard]).is_none()));
     }
 
     #[test]

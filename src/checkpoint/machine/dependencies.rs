@@ -54,7 +54,7 @@ impl Machine {
         }
     }
 
-    /// Everything up to this marker is done in a partition of a dependency; `offset` is negative where there is none.
+    /// Everything up to this marker is done in a partition of a dependency. `offset` tells its messages apart; -1 does not.
     pub(crate) fn advance(
         &mut self,
         dependency: usize,
@@ -68,7 +68,7 @@ impl Machine {
         own.beats += 1;
         let last = own.doubts.remove(&partition);
         // The same message may come again.
-        let is_again = last.is_some_and(|last| offset >= 0 && offset <= last.offset);
+        let is_again = last.is_some_and(|last| offset != -1 && offset == last.offset);
         if is_far && (is_again || !last.is_some_and(|last| last.is_near(mark, bound))) {
             let doubt = last.filter(|_| is_again).unwrap_or(Doubt { seq: 0, offset, mark });
             own.doubts.insert(partition, doubt);
@@ -184,9 +184,12 @@ impl Machine {
         };
         // Where the user decides, the comparison does not; but nothing more can come of what has ended.
         let asks = self.rules.dependencies.get(dependency).is_some_and(|rules| rules.asks_recovery);
-        let has_ended =
-            || self.dependencies.get(dependency).is_none_or(|own| own.watermark.reach() == Reach::Everything);
-        answer.unwrap_or_else(|| if asks { has_ended() } else { caught_up() })
+        answer.unwrap_or_else(|| if asks { self.has_ended(dependency) } else { caught_up() })
+    }
+
+    /// Whether nothing more can come of a dependency.
+    pub(super) fn has_ended(&self, dependency: usize) -> bool {
+        self.dependencies.get(dependency).is_none_or(|own| own.watermark.reach() == Reach::Everything)
     }
 
     /// The highest marker that waits at the gate, in hold mode.
@@ -363,6 +366,11 @@ impl Machine {
     pub(crate) fn due(&self) -> Vec<(i32, i64)> {
         let due = self.parts.iter().filter(|(_, part)| part.is_due);
         due.filter_map(|(partition, part)| Some((*partition, part.pending.first()?))).collect()
+    }
+
+    /// Whether a later outage has begun since this one: what is to be done again for this one is done with that.
+    pub(crate) fn has_begun_another(&self, outage: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| open.number != outage)
     }
 
     /// What was handled too early is on its way: the dependent goes on.

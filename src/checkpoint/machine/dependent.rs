@@ -260,6 +260,7 @@ impl Machine {
 
     fn judge_ahead(&mut self, message: Message, answers: &[Answers], now: Duration) -> Verdict {
         let Message { partition, seq, offset, mark } = message;
+        let answers: Vec<_> = answers.iter().enumerate().map(|(at, own)| self.of_ended(at, *own)).collect();
         // Where the user decides who is down, the comparison does not.
         let is_down = answers.iter().any(|answers| answers.down.is_some_and(|down| down.is_err()));
         let is_covered = self.is_covered(mark) && !is_down;
@@ -305,6 +306,14 @@ impl Machine {
         self.settle(now);
         lags.extend(recovering);
         Verdict::Pass(Downtime::new(self.named(&lags)))
+    }
+
+    /// Nothing waits for what has ended, whatever a function of the user's says of it.
+    fn of_ended(&self, dependency: usize, answers: Answers) -> Answers {
+        if !self.has_ended(dependency) {
+            return answers;
+        }
+        Answers { down: answers.down.map(|_| Ok(())), recovered: answers.recovered.map(|_| true), ..answers }
     }
 
     /// The message at the gate of a partition is given up.
